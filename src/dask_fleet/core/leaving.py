@@ -1,0 +1,106 @@
+"""Who leaves: surplus goes in one order, whatever brought it about.
+
+1. planned and not yet asked for,
+2. requested and not arrived, newest first,
+3. lost ones, longest lost first: nobody can work there,
+4. arrived ones, cheapest first as the ranking says, whole instances only.
+
+Never one that would leave fewer workers than the target. An instance whose start is
+just being asked for cannot be withdrawn before the answer is there; it is reserved as
+the next to go, so that no arrived worker leaves in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from dask_fleet.core.instance import Instance
+from dask_fleet.core.observe import Survey
+
+
+@dataclass(slots=True)
+class Leavers:
+    """Who goes, by what it takes to let them go.
+
+    Parameters
+    ----------
+    unplanned
+        Nothing was asked yet: just forget them.
+    withdrawn
+        The resource manager has to drop them; the scheduler does not see them.
+    surplus
+        Workers that still have to go, from among the arrived.
+    """
+
+    unplanned: list[Instance] = field(default_factory=list)
+    withdrawn: list[Instance] = field(default_factory=list)
+    surplus: int = 0
+
+
+def without_arrived(survey: Survey, surplus: int) -> Leavers:
+    """Choose from those that have not arrived or are lost.
+
+    Parameters
+    ----------
+    survey
+        Where everybody is.
+    surplus
+        Workers above what is allowed.
+    """
+    leavers = Leavers(surplus=surplus)
+    newest = sorted(survey.planned, key=_newest_first)
+    for one in newest:
+        if one.asked_at is None and one.size <= leavers.surplus:
+            leavers.unplanned.append(one)
+            leavers.surplus -= one.size
+    for one in newest:
+        if one.asked_at is not None and one.size <= leavers.surplus:
+            leavers.surplus -= one.size
+    waiting = sorted(survey.requested, key=_newest_first)
+    longest_lost = sorted(survey.lost, key=_longest_first)
+    for one in (*waiting, *longest_lost):
+        if one.size <= leavers.surplus:
+            leavers.withdrawn.append(one)
+            leavers.surplus -= one.size
+    return leavers
+
+
+def cheapest_arrived(
+    survey: Survey, ranked: Iterable[str], surplus: int
+) -> list[Instance]:
+    """Choose from the arrived, in the order of a ranking.
+
+    An instance goes only if all its workers are in the ranking. One that is too large
+    for what is left of the surplus is passed over for a smaller one.
+
+    Parameters
+    ----------
+    survey
+        Where everybody is.
+    ranked
+        Names of workers, cheapest first; unknown names are passed over.
+    surplus
+        Workers that have to go.
+    """
+    home = {name: one for one in survey.arrived for name in one.workers}
+    open_names: dict[str, int] = {}
+    chosen = []
+    for name in dict.fromkeys(ranked):
+        one = home.get(name)
+        if one is None or one.asked_at is not None:
+            continue
+        left = open_names.get(one.token, one.size) - 1
+        open_names[one.token] = left
+        if not left and one.size <= surplus:
+            chosen.append(one)
+            surplus -= one.size
+    return chosen
+
+
+def _newest_first(one: Instance) -> int:
+    return -one.serial
+
+
+def _longest_first(one: Instance) -> tuple[float, int]:
+    return (one.since, -one.serial)

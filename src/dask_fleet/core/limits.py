@@ -1,0 +1,215 @@
+"""The stack of limiters that a target passes on its way to what is allowed now.
+
+In this order, each working on what the one before it let through:
+
+1. *bounds*: the minimum and maximum; the maximum wins.
+2. *quota*: what the resource manager allows in all.
+3. *growth*: how many may be added in one period.
+4. *shrink budget*: how many may be on their way out at the same time.
+5. *calm window*: nothing is closed before the target was lower for so many seconds;
+   the reference is the highest target of that time, seeded with the size that the
+   cluster had when the window was set up.
+6. *breaker*: nothing is added in the pause after failed starts, little right after
+   it, and nothing at all while the breaker is open.
+
+Bounds and quota say what should exist in the end; the other four only say how far to
+go now, and when to look again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dask_fleet.core.causes import Cause, Figure, Reason
+from dask_fleet.core.failures import FailureMemory
+from dask_fleet.core.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The sums that limiters work from, in workers.
+
+    Parameters
+    ----------
+    facts
+        What the sums were made from.
+    failures
+        The memory of failed starts, as of now.
+    present
+        Planned, requested, arrived or lost.
+    on_the_way_out
+        Draining or leaving, and still seen by the scheduler.
+    unproven, proven
+        Present ones of rounds after the last failure, without and with proof.
+    proof_at
+        When the next of the unproven will have proved itself; ``None`` if none has
+        arrived.
+    """
+
+    facts: Snapshot
+    failures: FailureMemory
+    present: int = 0
+    on_the_way_out: int = 0
+    unproven: int = 0
+    proven: int = 0
+    proof_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a limiter lets through, its reason if it changed it, when to look again."""
+
+    workers: int
+    reason: Reason | None = None
+    wake_at: float | None = None
+
+
+def bounds(wanted: int, s: Standing) -> Verdict:
+    """Hold the target between minimum and maximum."""
+    limits = s.facts.limits
+    if wanted > limits.maximum:
+        capped = int(limits.maximum)
+        figures: dict[str, Figure] = {"wanted": wanted, "limit": capped}
+        return Verdict(capped, Reason(Cause.CAPPED, figures=figures))
+    if wanted < limits.minimum:
+        figures: dict[str, Figure] = {"wanted": wanted, "limit": limits.minimum}
+        return Verdict(limits.minimum, Reason(Cause.RAISED, figures=figures))
+    return Verdict(wanted)
+
+
+def quota(wanted: int, s: Standing) -> Verdict:
+    """Hold the target to what the resource manager allows."""
+    limit = s.facts.limits.quota
+    if limit is None or wanted <= limit:
+        return Verdict(wanted)
+    figures: dict[str, Figure] = {
+        "wanted": wanted,
+        "limit": limit,
+        "detail": s.facts.limits.quota_detail,
+    }
+    return Verdict(limit, Reason(Cause.QUOTA, figures=figures))
+
+
+def growth(wanted: int, s: Standing) -> Verdict:
+    """Add at most so many in one period."""
+    rate = s.facts.limits.growth
+    if rate is None or wanted <= s.present:
+        return Verdict(wanted)
+    recent = [one for one in s.facts.started if one.at > s.facts.now - rate.period]
+    used = sum(one.workers for one in recent)
+    budget = max(rate.at_least, int(rate.factor * max(0, s.present - used)))
+    allowed = min(wanted, s.present + max(0, budget - used))
+    if allowed == wanted:
+        return Verdict(wanted)
+    wake_at = recent[0].at + rate.period if recent else s.facts.now + rate.period
+    figures: dict[str, Figure] = {"wanted": wanted, "allowed": allowed}
+    return Verdict(allowed, Reason(Cause.GROWTH, figures=figures), wake_at)
+
+
+def shrink_budget(wanted: int, s: Standing) -> Verdict:
+    """Let at most so many be on their way out at the same time.
+
+    There is no time to look again: one of those that leave will wake us.
+    """
+    room = s.facts.limits.shrink_budget - s.on_the_way_out
+    if wanted >= s.present or s.present - wanted <= room:
+        return Verdict(wanted)
+    allowed = s.present - max(0, int(room))
+    figures: dict[str, Figure] = {"wanted": wanted, "allowed": allowed}
+    return Verdict(allowed, Reason(Cause.SHRINK, figures=figures))
+
+
+def calm_window(wanted: int, s: Standing) -> Verdict:
+    """Close nothing that was wanted within the last ``calm`` seconds."""
+    window = s.facts.limits.calm
+    if wanted >= s.present or not window:
+        return Verdict(wanted)
+    recent = [
+        one
+        for one in s.facts.wanted
+        if one.workers > wanted and one.until + window > s.facts.now
+    ]
+    if not recent:
+        return Verdict(wanted)
+    allowed = min(s.present, max(one.workers for one in recent))
+    figures: dict[str, Figure] = {
+        "wanted": wanted,
+        "allowed": allowed,
+        "window": window,
+    }
+    wake_at = min(one.until for one in recent) + window
+    return Verdict(allowed, Reason(Cause.CALM, figures=figures), wake_at)
+
+
+def breaker(wanted: int, s: Standing) -> Verdict:
+    """Add nothing in a pause after failures, and little right after it."""
+    memory, settings = s.failures, s.facts.settings
+    if wanted <= s.present or not memory.strikes:
+        return Verdict(wanted)
+    figures: dict[str, Figure] = {
+        "strikes": memory.strikes,
+        "pause": memory.pause,
+        "detail": str(memory.last),
+    }
+    opened = memory.is_open(settings.patience)
+    reason = Reason(Cause.BREAKER if opened else Cause.PAUSE, figures=figures)
+    if s.facts.now < memory.pause_until:
+        return Verdict(s.present, reason, memory.pause_until)
+    room = max(s.proven, settings.workers_per_instance) - s.unproven
+    allowed = min(wanted, s.present + max(0, room))
+    if allowed == wanted:
+        return Verdict(wanted)
+    return Verdict(allowed, reason, s.proof_at)
+
+
+Limiter = Callable[[int, Standing], Verdict]
+
+#: In the order of the module's text.
+STACK: tuple[Limiter, ...] = (
+    bounds,
+    quota,
+    growth,
+    shrink_budget,
+    calm_window,
+    breaker,
+)
+
+
+def limit(wanted: int, s: Standing) -> tuple[int, tuple[Reason, ...], float | None]:
+    """Send a target through the whole stack.
+
+    Parameters
+    ----------
+    wanted
+        Workers.
+    s
+        The sums to work from.
+
+    Returns
+    -------
+    tuple
+        Workers that are allowed now, the reasons of those limiters that changed the
+        number, and when (seconds) time alone would change it; ``None`` for never.
+    """
+    reasons = []
+    wake_at: float | None = None
+    for limiter in STACK:
+        verdict = limiter(wanted, s)
+        wanted = verdict.workers
+        if verdict.reason is not None:
+            reasons.append(verdict.reason)
+        wake_at = earliest(wake_at, verdict.wake_at)
+    return wanted, tuple(reasons), wake_at
+
+
+def earliest(*times: float | None) -> float | None:
+    """Return the earliest of some times; ``None`` stands for never.
+
+    Examples
+    --------
+    >>> earliest(None, 3.0, 2.0)
+    2.0
+    """
+    known = [one for one in times if one is not None]
+    return min(known) if known else None

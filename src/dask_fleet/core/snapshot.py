@@ -1,0 +1,107 @@
+"""The facts that a decision is made from, all of them, at one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dask_fleet.core.endings import Ending
+from dask_fleet.core.failures import FailureMemory
+from dask_fleet.core.instance import Instance
+from dask_fleet.core.settings import Limits, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The question who should leave, and the answer once it is there.
+
+    Parameters
+    ----------
+    target
+        The number of workers it was asked for.
+    at
+        When it was asked or answered, in seconds.
+    workers
+        Names, cheapest first; ``None`` while the answer is out.
+    failed
+        Nobody could say; asked again later.
+    """
+
+    target: int
+    at: float
+    workers: tuple[str, ...] | None = None
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A target that was in force until ``until`` (seconds)."""
+
+    until: float
+    workers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """So many workers were asked for at ``at`` (seconds)."""
+
+    at: float
+    workers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All facts of one moment.
+
+    Parameters
+    ----------
+    now
+        Seconds, of a clock that never goes back.
+    target
+        Workers that somebody wants to exist.
+    instances
+        The books: every instance that is not over, by token.
+    seen
+        Names of the workers that the scheduler sees; ``None`` if it is silent.
+    settings, limits
+        Numbers to decide by.
+    endings
+        Instances that the resource manager says are no more, by token.
+    departed
+        Worker names of instances that are over, as far as remembered.
+    turned_away
+        Names the scheduler was told to send away, and when (seconds).
+    failures
+        The memory of failed starts.
+    wanted
+        Earlier targets, as far as the calm window needs them, oldest first.
+    started
+        Recent starts, as far as the growth rate needs them, oldest first.
+    ranking
+        The last question who should leave.
+    next_serial, round, prefix
+        For the tokens of new instances and their batch.
+    recallable
+        The scheduler's side can take a drain back.
+    closing
+        Everything must go, at once and without asking the scheduler.
+    """
+
+    now: float
+    target: int
+    instances: Mapping[str, Instance]
+    seen: frozenset[str] | None
+    settings: Settings = field(default_factory=Settings)
+    limits: Limits = field(default_factory=Limits)
+    endings: Mapping[str, Ending] = field(default_factory=dict)
+    departed: frozenset[str] = frozenset()
+    turned_away: Mapping[str, float] = field(default_factory=dict)
+    failures: FailureMemory = field(default_factory=FailureMemory)
+    wanted: tuple[Wanted, ...] = ()
+    started: tuple[Started, ...] = ()
+    ranking: Ranking | None = None
+    next_serial: int = 0
+    round: int = 0
+    prefix: str = ""
+    recallable: bool = False
+    closing: bool = False
