@@ -155,3 +155,14 @@ class Reason:
 
     def __str__(self) -> str:
         return self.sentence
+
+
+def because(cause: Cause, *workers: str, **figures: Figure) -> Reason:
+    """Make a reason.
+
+    Examples
+    --------
+    >>> print(because(Cause.STARTING, "7", "8", count=2))
+    asked for 2 worker(s)
+    """
+    return Reason(cause, workers, figures)

@@ -65,8 +65,8 @@ class Fleet:
     >>> fleet.set_target(2, now=0.0)
     >>> decision = decide(fleet.snapshot(0.0, frozenset()))
     >>> fleet.commit(decision)
-    >>> fleet.plan
-    {'1', '0'}
+    >>> sorted(fleet.plan)
+    ['0', '1']
     >>> fleet.apply(Accepted(("0", "1")), now=0.1)
     []
     >>> decide(fleet.snapshot(0.2, frozenset({"0", "1"}))).commands

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dask_fleet.core.causes import Cause, Figure, Reason
+from dask_fleet.core.causes import Cause, Reason, because
 from dask_fleet.core.failures import FailureMemory
 from dask_fleet.core.snapshot import Snapshot
 
@@ -70,11 +70,10 @@ def bounds(wanted: int, s: Standing) -> Verdict:
     limits = s.facts.limits
     if wanted > limits.maximum:
         capped = int(limits.maximum)
-        figures: dict[str, Figure] = {"wanted": wanted, "limit": capped}
-        return Verdict(capped, Reason(Cause.CAPPED, figures=figures))
+        return Verdict(capped, because(Cause.CAPPED, wanted=wanted, limit=capped))
     if wanted < limits.minimum:
-        figures: dict[str, Figure] = {"wanted": wanted, "limit": limits.minimum}
-        return Verdict(limits.minimum, Reason(Cause.RAISED, figures=figures))
+        low = limits.minimum
+        return Verdict(low, because(Cause.RAISED, wanted=wanted, limit=low))
     return Verdict(wanted)
 
 
@@ -83,12 +82,10 @@ def quota(wanted: int, s: Standing) -> Verdict:
     limit = s.facts.limits.quota
     if limit is None or wanted <= limit:
         return Verdict(wanted)
-    figures: dict[str, Figure] = {
-        "wanted": wanted,
-        "limit": limit,
-        "detail": s.facts.limits.quota_detail,
-    }
-    return Verdict(limit, Reason(Cause.QUOTA, figures=figures))
+    detail = s.facts.limits.quota_detail
+    return Verdict(
+        limit, because(Cause.QUOTA, wanted=wanted, limit=limit, detail=detail)
+    )
 
 
 def growth(wanted: int, s: Standing) -> Verdict:
@@ -103,8 +100,8 @@ def growth(wanted: int, s: Standing) -> Verdict:
     if allowed == wanted:
         return Verdict(wanted)
     wake_at = recent[0].at + rate.period if recent else s.facts.now + rate.period
-    figures: dict[str, Figure] = {"wanted": wanted, "allowed": allowed}
-    return Verdict(allowed, Reason(Cause.GROWTH, figures=figures), wake_at)
+    reason = because(Cause.GROWTH, wanted=wanted, allowed=allowed)
+    return Verdict(allowed, reason, wake_at)
 
 
 def shrink_budget(wanted: int, s: Standing) -> Verdict:
@@ -116,8 +113,7 @@ def shrink_budget(wanted: int, s: Standing) -> Verdict:
     if wanted >= s.present or s.present - wanted <= room:
         return Verdict(wanted)
     allowed = s.present - max(0, int(room))
-    figures: dict[str, Figure] = {"wanted": wanted, "allowed": allowed}
-    return Verdict(allowed, Reason(Cause.SHRINK, figures=figures))
+    return Verdict(allowed, because(Cause.SHRINK, wanted=wanted, allowed=allowed))
 
 
 def calm_window(wanted: int, s: Standing) -> Verdict:
@@ -133,13 +129,8 @@ def calm_window(wanted: int, s: Standing) -> Verdict:
     if not recent:
         return Verdict(wanted)
     allowed = min(s.present, max(one.workers for one in recent))
-    figures: dict[str, Figure] = {
-        "wanted": wanted,
-        "allowed": allowed,
-        "window": window,
-    }
-    wake_at = min(one.until for one in recent) + window
-    return Verdict(allowed, Reason(Cause.CALM, figures=figures), wake_at)
+    reason = because(Cause.CALM, wanted=wanted, allowed=allowed, window=window)
+    return Verdict(allowed, reason, min(one.until for one in recent) + window)
 
 
 def breaker(wanted: int, s: Standing) -> Verdict:
@@ -147,13 +138,13 @@ def breaker(wanted: int, s: Standing) -> Verdict:
     memory, settings = s.failures, s.facts.settings
     if wanted <= s.present or not memory.strikes:
         return Verdict(wanted)
-    figures: dict[str, Figure] = {
-        "strikes": memory.strikes,
-        "pause": memory.pause,
-        "detail": str(memory.last),
-    }
     opened = memory.is_open(settings.patience)
-    reason = Reason(Cause.BREAKER if opened else Cause.PAUSE, figures=figures)
+    reason = because(
+        Cause.BREAKER if opened else Cause.PAUSE,
+        strikes=memory.strikes,
+        pause=memory.pause,
+        detail=str(memory.last),
+    )
     if s.facts.now < memory.pause_until:
         return Verdict(s.present, reason, memory.pause_until)
     room = max(s.proven, settings.workers_per_instance) - s.unproven

@@ -80,7 +80,7 @@ class IllegalMove(RuntimeError):
 
     def __init__(self, token: str, source: State, goal: State, story: str) -> None:
         super().__init__(
-            f"instance {token!r} cannot go from {source} to {goal}; its story: {story}"
+            f"{token!r} cannot go from {source} to {goal}; its story: {story}"
         )
         self.token = token
         self.source = source
