@@ -9,7 +9,7 @@ REPEAT ?= 20
 VENV := .venv
 BIN := $(VENV)/bin
 # The stamp carries the Python version: another PYTHON makes the environment anew.
-READY := $(VENV)/.ready-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>&1 | tail -n 1 | tr ' /' '__')
+READY := $(VENV)/.ready-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo none)
 
 .PHONY: demo test lint types contracts doctest unit repeat bench format lock setup clean
 
@@ -73,8 +73,9 @@ setup: $(READY)
 # An environment that stands and has this Python is brought up to date; any other
 # is made anew.
 $(READY): requirements/dev.txt pyproject.toml
-	@command -v $(PYTHON) >/dev/null || { \
-	    echo "dask-fleet: no $(PYTHON) here; name one: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c '' 2>/dev/null || { \
+	    echo "dask-fleet: $(PYTHON) does not run here;" \
+	         "name another: make PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
 	    echo "dask-fleet: needs Python 3.10 or newer, $(PYTHON) is older;" \
 	         "name another: make PYTHON=python3.12" >&2; exit 1; }
