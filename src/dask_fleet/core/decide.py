@@ -134,6 +134,7 @@ def decide(facts: Snapshot) -> Decision:
     draft = _Draft(survey, facts.ranking)
     standing = _standing(survey)
     before = standing.present
+    _turn_away(draft)
     if facts.closing:
         allowed = 0
         _close(draft)
@@ -142,7 +143,6 @@ def decide(facts: Snapshot) -> Decision:
         survey.reasons.extend(reasons)
         if wake_at is not None:
             survey.wake(wake_at)
-        _turn_away(draft)
         if before < allowed:
             _grow(draft, allowed - before)
         elif before > allowed:

@@ -118,6 +118,11 @@ class Fleet:
         """Names that the resource manager accepted and was not told to drop."""
         return self._names(REQUESTED_STATES)
 
+    @property
+    def turned_away(self) -> Mapping[str, float]:
+        """Names the scheduler was told to send away, and when (seconds)."""
+        return MappingProxyType(self._turned_away)
+
     def _names(self, states: frozenset[State]) -> set[str]:
         return {
             name

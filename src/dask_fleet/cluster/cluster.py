@@ -1,0 +1,830 @@
+"""The cluster that users hold in their hands: one class, one ``scale``."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import math
+import os
+import time
+import weakref
+from collections.abc import Awaitable, Callable, Generator, Hashable, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from distributed import Scheduler, Security
+from distributed.core import Status, rpc
+from distributed.deploy import Cluster as BaseCluster
+from distributed.exceptions import WorkerStartTimeoutError
+from distributed.objects import SchedulerInfo
+from distributed.utils import Log, Logs
+from tornado.ioloop import IOLoop
+
+from dask_fleet.cluster import names, view
+from dask_fleet.cluster.adaptive import (
+    AdaptHandle,
+    TargetError,
+    TargetFunction,
+    ask,
+    checked_options,
+)
+from dask_fleet.cluster.arguments import described, seconds, worker_count
+from dask_fleet.cluster.awaitables import After
+from dask_fleet.cluster.config import configured_seconds
+from dask_fleet.cluster.control import Control
+from dask_fleet.cluster.errors import ClosedError
+from dask_fleet.cluster.hooks import Refusals, WorkerReport
+from dask_fleet.cluster.units import lower_bound, upper_bound, workers_for
+from dask_fleet.core import (
+    AskRanking,
+    Cause,
+    Ending,
+    EndingKind,
+    Event,
+    Limits,
+    Recommendation,
+    decide,
+)
+from dask_fleet.core.recommendation import recommendation
+from dask_fleet.core.snapshot import Ranking
+from dask_fleet.core.state_report import FleetState
+
+logger = logging.getLogger(__name__)
+
+#: Of the time that ``close`` may take, the share for an orderly end.
+ORDERLY_SHARE = 0.7
+
+
+class Cluster(BaseCluster):
+    """A scheduler, and workers whose number can be changed.
+
+    A new kind of cluster subclasses this and writes :meth:`scale_up`; everything else
+    has a default. See :doc:`/new-cluster`.
+
+    Parameters
+    ----------
+    scheduler
+        A running scheduler's address. Without one, a scheduler is started in this
+        process and ends with the cluster.
+    n_workers
+        Workers to begin with.
+    asynchronous
+        For use with ``await`` in a running event loop.
+    loop
+        Event loop to use; by default that of this thread (asynchronous) or one in a
+        thread of its own.
+    security
+        TLS credentials and the like.
+    name
+        Shown to people. If another live cluster of this process has it, a number is
+        put behind it.
+    wait
+        Wait until the first workers are there.
+    shutdown_on_close
+        Close the cluster when the Python process ends in the ordinary way.
+    scheduler_options
+        Keywords for the scheduler that is started here.
+
+    Examples
+    --------
+    See ``examples/own_cluster.py``.
+    """
+
+    #: How many workers one start brings; targets count workers all the same.
+    workers_per_instance: ClassVar[int] = 1
+
+    #: Seconds between two calls of :meth:`poll`, if a subclass has it.
+    poll_interval: float = 10.0
+
+    _live: ClassVar[weakref.WeakSet[Cluster]] = weakref.WeakSet()
+
+    def __init__(
+        self,
+        scheduler: str | None = None,
+        *,
+        n_workers: int = 0,
+        asynchronous: bool = False,
+        loop: IOLoop | None = None,
+        security: Security | None = None,
+        name: str | None = None,
+        wait: bool = True,
+        shutdown_on_close: bool = True,
+        scheduler_options: Mapping[str, Any] | None = None,
+        limits: Limits | None = None,
+        quiet: bool = True,
+        scheduler_sync_interval: float | str = 1,
+    ) -> None:
+        first = worker_count("n_workers", n_workers)
+        self.security = security or Security()
+        self.scheduler: Scheduler | None = None
+        self.shutdown_on_close = shutdown_on_close
+        self._pid = os.getpid()
+        self._given_address = scheduler
+        self._scheduler_options = dict(scheduler_options or {})
+        self._wait = wait
+        self._info: dict[str, Any] = {"workers": {}}
+        self._control = Control(
+            self, self.workers_per_instance, limits or Limits(), self._scheduler_gone
+        )
+        self._control.fleet.set_target(first, now=time.monotonic())
+        #: Set once closing has begun; done once it is over.
+        self._closing: asyncio.Task[None] | None = None
+        self._rescue: asyncio.Task[None] | None = None
+        super().__init__(
+            asynchronous=asynchronous,
+            loop=loop,
+            quiet=quiet,
+            name=names.claim(name, self),
+            scheduler_sync_interval=scheduler_sync_interval,
+        )
+        Cluster._live.add(self)
+        if not self.called_from_running_loop:
+            self._loop_runner.start()
+            try:
+                self.sync(self._start)
+            except BaseException:
+                self.close()
+                raise
+
+    # -- what the author of a new kind of cluster writes ---------------------------
+
+    async def scale_up(self, workers: list[str]) -> Refusals:
+        """Ask the resource manager for workers. **The one hook that must be written.**
+
+        Return once it has accepted them, not once they run. Each name must reach its
+        worker process; a name is never given twice.
+
+        Parameters
+        ----------
+        workers
+            Names.
+
+        Returns
+        -------
+        None or mapping
+            The names that were refused, and why; the others stay accepted. Raising an
+            exception refuses them all.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} must have: async def scale_up(self, workers: list[str])"
+        )
+
+    async def scale_down(self, workers: list[str]) -> None:
+        """Let the resource manager drop workers.
+
+        Called after the scheduler has retired them, and also for names that never
+        arrived or have died. A name that is gone already is no error.
+
+        By default, the scheduler tells the worker to exit.
+
+        Parameters
+        ----------
+        workers
+            Names.
+        """
+        await self._control.link.turn_away(workers)
+
+    async def poll(self) -> Mapping[str, WorkerReport]:
+        """Ask the resource manager about all workers, in one go.
+
+        Optional. A name that is missing from the answer is not judged.
+        """
+        return {}
+
+    async def adaptive_target(self) -> int:
+        """The adaptive policy: the number of workers that should exist.
+
+        By default the scheduler is asked. Override it, or give ``adapt(target=...)``.
+        """
+        handle = self._control.handle
+        duration = (
+            handle.target_duration
+            if handle is not None
+            else configured_seconds("distributed.adaptive.target-duration")
+        )
+        return await self._control.link.adaptive_target(duration)
+
+    async def workers_to_close(self, target: int) -> list[str]:
+        """Say which workers should leave, cheapest first. By default the scheduler is asked.
+
+        Parameters
+        ----------
+        target
+            Workers that should remain.
+
+        Returns
+        -------
+        list of str
+            Names. Only so many of them leave as are above the target, and none that is
+            not in the list.
+        """
+        surplus = max(0, len(self.observed) - target)
+        return await self._control.link.workers_to_close(surplus)
+
+    def default_maximum(self) -> tuple[float, str]:
+        """The maximum of ``adapt`` if none is given, and a few words why."""
+        return math.inf, ""
+
+    @property
+    def worker_threads(self) -> int | None:
+        """Threads of one worker; ``None`` if not known."""
+        return self._of_some_worker("nthreads")
+
+    @property
+    def worker_memory(self) -> int | None:
+        """Memory limit of one worker in bytes; ``None`` if not known or without."""
+        return self._of_some_worker("memory_limit")
+
+    def _of_some_worker(self, key: str) -> int | None:
+        for info in self.scheduler_info["workers"].values():
+            return int(info[key]) or None
+        return None
+
+    def worker_ended(
+        self, worker: str, detail: str, kind: EndingKind = EndingKind.CRASHED
+    ) -> None:
+        """Tell that a worker's process, job or pod is no more, as soon as it is known.
+
+        For authors: what :meth:`poll` would find out later. Only from the event loop.
+
+        Parameters
+        ----------
+        worker
+            Its name.
+        detail
+            The resource manager's own words.
+        kind
+            The class of the ending.
+        """
+        self._control.ended(worker, Ending(kind, detail))
+
+    # -- scaling -------------------------------------------------------------------
+
+    def scale(
+        self,
+        n: int | None = None,
+        *,
+        cores: float | None = None,
+        memory: str | float | None = None,
+    ) -> Awaitable[None] | None:
+        """Set how many workers should exist; ends adaptive scaling.
+
+        Parameters
+        ----------
+        n
+            Workers.
+        cores
+            Threads in all.
+        memory
+            Memory in all, such as ``"64 GiB"``. Of several, the one that needs most
+            workers counts.
+
+        Returns
+        -------
+        awaitable or None
+            In an asynchronous cluster something that may be awaited: until the
+            resource manager has accepted. The target is set at once either way.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is wrong; nothing has changed then.
+        ClosedError
+            If the cluster is closed or has failed.
+
+        Examples
+        --------
+        >>> cluster.scale(10)  # doctest: +SKIP
+        """
+        self._must_be_usable()
+        count = workers_for(
+            n=n,
+            cores=cores,
+            memory=memory,
+            threads_each=self.worker_threads,
+            bytes_each=self.worker_memory,
+        )
+        if self.asynchronous:
+            self._control.scale(count, Cause.SCALED)
+            return After(self._control.accepted)
+        self.sync(self._scale, count)
+        return None
+
+    async def _scale(self, count: int) -> None:
+        self._control.must_be_open()
+        self._control.scale(count, Cause.SCALED)
+
+    def adapt(
+        self,
+        *,
+        minimum: int | None = None,
+        maximum: float | None = None,
+        minimum_cores: float | None = None,
+        maximum_cores: float | None = None,
+        minimum_memory: str | float | None = None,
+        maximum_memory: str | float | None = None,
+        interval: str | float | None = None,
+        wait_count: int | None = None,
+        target_duration: str | float | None = None,
+        target: TargetFunction | None = None,
+        worker_key: Callable[[Any], Hashable] | None = None,
+    ) -> AdaptHandle:
+        """Let a policy set the target from now on.
+
+        Called again, it replaces the policy at work; nothing of the first call stays.
+
+        Parameters
+        ----------
+        minimum, maximum
+            Bounds in workers. Without a maximum a cluster on one machine stops at its
+            cores, and says so.
+        minimum_cores, maximum_cores
+            Bounds in threads.
+        minimum_memory, maximum_memory
+            Bounds in memory, such as ``"64 GiB"``.
+        interval
+            Time between two questions for the target; a bare number is seconds.
+        wait_count
+            The calm window, in intervals: workers leave once the target was lower for
+            so long.
+        target_duration
+            Time that a computation should take; for the default policy.
+        target
+            A function, plain or async, that gives the number of workers that should
+            exist. Replaces :meth:`adaptive_target`.
+        worker_key
+            A function of the scheduler's ``WorkerState``: workers with the same key
+            leave together.
+
+        Returns
+        -------
+        AdaptHandle
+            With ``stop()``, bounds and state.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is wrong; nothing has changed then.
+        ClosedError
+            If the cluster is closed or has failed.
+
+        Examples
+        --------
+        >>> cluster.adapt(minimum=0, maximum=10)  # doctest: +SKIP
+        """
+        self._must_be_usable()
+        sizes = (self.worker_threads, self.worker_memory)
+        low = lower_bound(minimum, minimum_cores, minimum_memory, *sizes)
+        high = upper_bound(maximum, maximum_cores, maximum_memory, *sizes)
+        options = checked_options(
+            minimum=low,
+            maximum=high,
+            interval=interval,
+            wait_count=wait_count,
+            target_duration=target_duration,
+            target=target,
+            worker_key=worker_key,
+        )
+        assumed = ""
+        if math.isinf(options.maximum) and high is None:
+            most, assumed = self.default_maximum()
+            options = replace(options, maximum=max(most, options.minimum))
+        handle = AdaptHandle(options, self._adapt_once, self._handle_stopped)
+        if self.asynchronous:
+            self._control.adapt(handle, assumed)
+        else:
+            self.sync(self._adapt, handle, assumed)
+        return handle
+
+    async def _adapt(self, handle: AdaptHandle, assumed: str) -> None:
+        self._control.must_be_open()
+        self._control.adapt(handle, assumed)
+
+    def _handle_stopped(self, handle: AdaptHandle, reason: str) -> None:
+        """Stop a policy from whichever thread."""
+        if self.status in (Status.closed, Status.closing) or self._is_foreign():
+            return
+
+        async def stop() -> None:
+            if self._control.handle is handle:
+                self._control.stop_adapting(reason)
+
+        if self.asynchronous:
+            if self._control.handle is handle:
+                self._control.stop_adapting(reason)
+        else:
+            self.sync(stop)
+
+    async def _wanted(self) -> int:
+        """Ask the policy at work."""
+        handle = self._control.handle
+        given = handle.options.target if handle is not None else None
+        return await ask(given or self.adaptive_target)
+
+    async def safe_target(self) -> int:
+        """Ask the policy for the target, and hold it to the bounds.
+
+        Raises
+        ------
+        TargetError
+            If it gives nothing that can be used.
+        """
+        limits = self._control.fleet.limits
+        return int(min(max(await self._wanted(), limits.minimum), limits.maximum))
+
+    async def _adapt_once(self) -> None:
+        """Scale to what the policy wants. The bounds are the first of the limiters."""
+        control = self._control
+        handle = control.handle
+        try:
+            wanted = await self._wanted()
+        except TargetError as error:
+            if control.handle is handle:
+                control.target_failed(error)
+            return
+        if control.handle is handle and handle is not None:
+            control.target_back()
+            control.scale(wanted, Cause.ADAPTED)
+
+    def recommendations(self, target: int) -> Any:
+        """Say what ``scale(target)`` would do now, and why, without doing it.
+
+        Parameters
+        ----------
+        target
+            Workers.
+
+        Returns
+        -------
+        Recommendation
+            Or an awaitable of it, in an asynchronous cluster.
+        """
+        self._must_be_usable()
+        return self.sync(self._recommendations, worker_count("target", target))
+
+    async def _recommendations(self, target: int) -> Recommendation:
+        facts = self._control.imagined(target)
+        decision = decide(facts)
+        if any(isinstance(command, AskRanking) for command in decision.commands):
+            ranked = tuple(map(str, await self.workers_to_close(decision.allowed)))
+            facts = self._control.imagined(target)
+            ranking = Ranking(decision.allowed, facts.now, ranked)
+            decision = decide(replace(facts, ranking=ranking))
+        return recommendation(decision)
+
+    # -- looking -------------------------------------------------------------------
+
+    @property
+    def plan(self) -> set[str]:
+        """Names of the workers that should exist."""
+        return self._control.fleet.plan
+
+    @property
+    def requested(self) -> set[str]:
+        """Names that the resource manager accepted and was not told to drop."""
+        return self._control.fleet.requested
+
+    @property
+    def observed(self) -> set[str]:
+        """Names of the workers that the scheduler sees."""
+        return self._control.observed
+
+    @property
+    def target(self) -> int:
+        """How many workers should exist."""
+        return self._control.target
+
+    @property
+    def mode(self) -> str:
+        """``"adaptive"`` while a policy sets the target, else ``"manual"``."""
+        return "manual" if self._control.handle is None else "adaptive"
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What was decided and what happened, newest last."""
+        return tuple(self._control.log)
+
+    @property
+    def state(self) -> FleetState:
+        """How the cluster stands, in one record."""
+        return view.state_of(self._control, self.status)
+
+    def explain(self) -> str:
+        """Tell why there are not more workers, why not fewer, and why these ones."""
+        return view.explanation(self._control, self.state)
+
+    @property
+    def scheduler_info(self) -> dict[str, Any]:  # type: ignore[override]
+        """What the scheduler tells of itself and its workers, up to date."""
+        stream = self._control.stream
+        return self._info if stream is None else stream.info
+
+    @scheduler_info.setter
+    def scheduler_info(self, info: dict[str, Any]) -> None:
+        self._info = info
+
+    def wait_for_workers(
+        self,
+        n_workers: int | None = None,
+        timeout: str | float | None = None,
+        *,
+        exactly: bool = False,
+    ) -> Any:
+        """Wait for workers.
+
+        Parameters
+        ----------
+        n_workers
+            Wait until at least so many are there. Without a number, until the cluster
+            has settled: exactly the present target is there, and nothing is starting
+            or leaving.
+        timeout
+            Longest time to wait; a bare number is seconds.
+        exactly
+            Wait until there are neither fewer nor more than ``n_workers``.
+
+        Raises
+        ------
+        StartError
+            At once, with the reason, if workers cannot be started.
+        ClosedError
+            If the cluster is closed or fails meanwhile.
+        TimeoutError
+            If it takes longer than ``timeout``.
+        """
+        if n_workers is not None and (
+            isinstance(n_workers, bool)
+            or not isinstance(n_workers, int)
+            or n_workers < (0 if exactly else 1)
+        ):
+            raise ValueError(
+                f"`n_workers` must be a positive integer. Instead got {n_workers}."
+            )
+        if exactly and n_workers is None:
+            raise TypeError("exactly=True needs a number: wait_for_workers(3, exactly=True)")
+        limit = None if timeout is None else seconds("timeout", timeout)
+        self._must_be_usable()
+        return self.sync(self._wait_for_workers, n_workers, limit, exactly)
+
+    async def _wait_for_workers(  # type: ignore[override]
+        self, n: int | None = None, timeout: float | None = None, exactly: bool = False
+    ) -> None:
+        control = self._control
+        if n is None:
+            waiting = control.settled()
+        elif exactly:
+            waiting = control.reached(n.__eq__, n)
+        else:
+            waiting = control.reached(n.__le__, n)
+        try:
+            await asyncio.wait_for(waiting, timeout)
+        except asyncio.TimeoutError:
+            expected = control.target if n is None else n
+            raise WorkerStartTimeoutError(
+                len(control.observed), expected, timeout or 0
+            ) from None
+
+    # -- life ----------------------------------------------------------------------
+
+    def create_scheduler(self) -> Scheduler:
+        """Make the scheduler that runs in this process; not started yet."""
+        options = {"security": self.security, "dashboard": False}
+        return Scheduler(**{**options, **self._scheduler_options})
+
+    async def prepare(self) -> None:
+        """Hook for subclasses: get ready for starts, while the scheduler starts."""
+
+    async def clean_up(self, limit: float) -> None:
+        """Hook for subclasses: end by force what is left, within ``limit`` seconds."""
+
+    async def _start(self) -> None:
+        if self.status is not Status.created:
+            self._control.must_be_open()
+            return
+        self.status = Status.starting
+        try:
+            await self._connect()
+            if self._wait and self._control.target:
+                await self._control.settled()
+        except BaseException:
+            await self._close()
+            raise
+
+    async def _connect(self) -> None:
+        preparing = asyncio.ensure_future(self.prepare())
+        try:
+            address = self._given_address or await self._start_scheduler()
+            await preparing
+        finally:
+            preparing.cancel()
+        self.scheduler_comm = rpc(
+            address, connection_args=self.security.get_connection_args("client")
+        )
+        await self._control.open(self.scheduler_comm, self._scheduler_end)
+        known = await self.scheduler_comm.get_metadata(
+            keys=["cluster-manager-info"], default={}
+        )
+        self._cluster_info.update(known)
+        await self.scheduler_comm.set_metadata(
+            keys=["cluster-manager-info"], value=dict(self._cluster_info)
+        )
+        for callback in self.periodic_callbacks.values():
+            callback.start()
+        self.status = Status.running
+
+    async def _start_scheduler(self) -> str:
+        self.scheduler = self.create_scheduler()
+        await self.scheduler
+        address: str = (
+            getattr(self.scheduler, "external_address", None) or self.scheduler.address
+        )
+        return address
+
+    def _scheduler_end(self) -> str | None:
+        """Why the scheduler is known to be gone, if it is."""
+        scheduler = self.scheduler
+        if scheduler is None or scheduler.status in (Status.running, Status.starting):
+            return None
+        return f"the scheduler has ended (status {scheduler.status.name})"
+
+    def _scheduler_gone(self, why: str) -> None:
+        """The scheduler is gone for good: workers are of no use any more."""
+        if self.status is Status.running:
+            logger.warning("%s: %s", self._cluster_class_name, why)
+            self.status = Status.failed
+            self._rescue = asyncio.ensure_future(self._let_go())
+
+    async def _let_go(self) -> None:
+        """Bring everything down after a failure."""
+        self._control.stop_adapting("the cluster has failed")
+        limit = configured_seconds("fleet.close-timeout")
+        await self._control.empty(limit * ORDERLY_SHARE)
+        await self.clean_up(limit)
+
+    def __await__(self) -> Generator[Any, Any, Cluster]:
+        async def opened() -> Cluster:
+            await self._start()
+            return self
+
+        return opened().__await__()
+
+    def close(self, timeout: str | float | None = None) -> Any:
+        """Close the cluster: no worker, and no scheduler it started, remains.
+
+        Parameters
+        ----------
+        timeout
+            Limit; a bare number is seconds. What has not ended by then is ended by
+            force. By default ``fleet.close-timeout``.
+        """
+        limit = (
+            configured_seconds("fleet.close-timeout")
+            if timeout is None
+            else seconds("timeout", timeout)
+        )
+        if self._is_foreign():
+            return After(_nothing) if self.asynchronous else None
+        if self.asynchronous:
+            return asyncio.ensure_future(self._close(limit))
+        if self.status is not Status.closed:
+            try:
+                self.sync(self._close, limit)
+            except RuntimeError as error:
+                if not self.loop.asyncio_loop.is_closed():  # type: ignore[union-attr]
+                    raise
+                logger.debug("the loop had ended: %s", described(error))
+        self._loop_runner.stop()
+        return None
+
+    async def _close(self, limit: float | None = None) -> None:
+        if self._closing is None:
+            if limit is None:
+                limit = configured_seconds("fleet.close-timeout")
+            self._closing = asyncio.ensure_future(self._close_once(limit))
+        await asyncio.shield(self._closing)
+
+    async def _close_once(self, limit: float) -> None:
+        if self.status is Status.closed:
+            return
+        self.status = Status.closing
+        end = time.monotonic() + limit
+        control = self._control
+        control.stop_adapting("the cluster is closed", quiet=True)
+        unseen = control.fleet.requested - control.observed
+        if not await control.empty(limit * ORDERLY_SHARE):
+            logger.info("some workers did not leave in time; they are ended by force")
+        if type(self).scale_down is Cluster.scale_down:
+            await control.turned_away(unseen, limit * ORDERLY_SHARE / 2)
+        await control.close()
+        await self.clean_up(max(1.0, end - time.monotonic()))
+        await self._close_scheduler(max(1.0, end - time.monotonic()))
+        names.release(self.name, self)
+        await super()._close()
+
+    async def _close_scheduler(self, limit: float) -> None:
+        if self.scheduler is not None:
+            closing = self.scheduler.close()
+            try:
+                await asyncio.wait_for(closing, limit)
+            except asyncio.TimeoutError:
+                logger.warning("the scheduler did not close within %g s", limit)
+        if self.scheduler_comm is not None:
+            await self.scheduler_comm.close_rpc()
+
+    def _is_foreign(self) -> bool:
+        """Whether this is a copy in a forked child, which must not touch anything."""
+        return os.getpid() != self._pid
+
+    def _must_be_usable(self) -> None:
+        if self._is_foreign():
+            raise ClosedError(
+                "this cluster belongs to the process that this one was forked from"
+            )
+        if self.status in (Status.closing, Status.closed):
+            raise ClosedError("the cluster is closed")
+        self._control.must_be_open()
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_pid", None) == os.getpid():
+            super().__del__()
+
+    # -- showing -------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        return view.with_figures(super().__repr__(), self.state)
+
+    def _repr_html_(self, cluster_status: str | None = None) -> str:
+        rows = view.html_rows(self.state)
+        html: str = super()._repr_html_(cluster_status=(cluster_status or "") + rows)
+        return html
+
+    def _scaling_status(self) -> str:
+        return f"<table>{view.html_rows(self.state)}</table>"
+
+    async def _get_logs(
+        self, cluster: bool = True, scheduler: bool = True, workers: Any = True
+    ) -> Logs:
+        logs = Logs()
+        if self.status is Status.running:
+            logs = await super()._get_logs(False, scheduler, workers)
+        if workers is True:
+            for worker, text in self._control.departed.all.items():
+                logs.setdefault(worker, Log(text))
+        if cluster:
+            logs["Cluster"] = Log("\n".join(map(str, self._control.log)))
+        return logs
+
+    def get_logs(
+        self, cluster: bool = True, scheduler: bool = True, workers: Any = True
+    ) -> Any:
+        """Return the logs of the cluster, the scheduler and the workers.
+
+        Parameters
+        ----------
+        cluster
+            The history of the cluster.
+        scheduler
+            The scheduler's log.
+        workers
+            ``True`` for all workers, the last ones that are gone among them; a list of
+            addresses; or ``False``.
+
+        Returns
+        -------
+        Logs
+            Texts by ``"Cluster"``, ``"Scheduler"``, and the address of a worker or,
+            if it is gone, its name. Of a closed cluster, what is left.
+        """
+        if self.status is Status.closed and not self.asynchronous:
+            logs = Logs()
+            if workers is True:
+                logs.update({n: Log(t) for n, t in self._control.departed.all.items()})
+            if cluster:
+                logs["Cluster"] = Log("\n".join(map(str, self._control.log)))
+            return logs
+        return self.sync(self._get_logs, cluster, scheduler, workers)
+
+
+async def _nothing() -> None:
+    """Nothing to wait for."""
+
+
+@atexit.register
+def _close_at_exit() -> None:
+    """Close what is still open when the process ends in the ordinary way."""
+    for cluster in list(Cluster._live):
+        if cluster.shutdown_on_close and cluster.status is not Status.closed:
+            try:
+                cluster.close()
+            except Exception as error:
+                logger.warning("closing at exit failed: %s", described(error))

@@ -1,0 +1,524 @@
+"""Between the hooks of a cluster and the core: the books, the loop and the history.
+
+One object a cluster, used only from the cluster's event loop. The shell above it
+(:class:`~dask_fleet.cluster.cluster.Cluster`) checks arguments and crosses threads;
+the core below it decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dask.config
+from distributed.core import rpc
+
+from dask_fleet.cluster.adaptive import AdaptHandle, AdaptiveOptions, TargetError
+from dask_fleet.cluster.arguments import described
+from dask_fleet.cluster.config import (
+    configured_count,
+    configured_seconds,
+    configured_settings,
+)
+from dask_fleet.cluster.departed import DepartedLogs
+from dask_fleet.cluster.errors import ClosedError, StartError
+from dask_fleet.cluster.performer import Manager, Performer
+from dask_fleet.cluster.pulse import Pulse
+from dask_fleet.cluster.reconciler import Reconciler
+from dask_fleet.cluster.scheduler_link import SchedulerLink
+from dask_fleet.cluster.scheduler_stream import SchedulerStream
+from dask_fleet.core import (
+    Cause,
+    Decision,
+    Ended,
+    Ending,
+    Event,
+    EventLog,
+    Fleet,
+    Limits,
+    Reason,
+    Snapshot,
+    State,
+    decide,
+)
+from dask_fleet.core.causes import because
+
+logger = logging.getLogger("dask_fleet")
+
+
+class Control:
+    """Runs one fleet.
+
+    Parameters
+    ----------
+    manager
+        The hooks of the cluster.
+    workers_per_instance
+        How many workers one start brings.
+    limits
+        Limits that hold whoever sets the target.
+    failed
+        Told, with the reason, when the scheduler is gone for good.
+    """
+
+    def __init__(
+        self,
+        manager: Manager,
+        workers_per_instance: int,
+        limits: Limits,
+        failed: Callable[[str], None],
+    ) -> None:
+        self.fleet = Fleet(configured_settings(workers_per_instance), limits)
+        self.log = EventLog(
+            configured_count("fleet.events-length", lowest=1),
+            epoch=time.time() - time.monotonic(),
+        )
+        self.departed = DepartedLogs(configured_count("fleet.logs-of-departed"))
+        self.pulse = Pulse()
+        self.handle: AdaptHandle | None = None
+        #: Why nothing works any more; ``None`` while all is well.
+        self.failure: str | None = None
+        self._manager = manager
+        self._own_limits = limits
+        self._failed = failed
+        self._target_failed: str | None = None
+        self._call_timeout = configured_seconds("fleet.call-timeout")
+        self._record_to: str | None = dask.config.get("fleet.record")
+        self.stream: SchedulerStream | None = None
+        self.link = SchedulerLink(self._comm, self.addresses)
+        self._rpc: rpc | None = None
+        self._reconciler: Reconciler | None = None
+        self._follower: asyncio.Task[None] | None = None
+
+    # -- opening and closing -----------------------------------------------------
+
+    async def open(self, comm: rpc, is_gone: Callable[[], str | None]) -> None:
+        """Connect to the scheduler and begin to reconcile.
+
+        Parameters
+        ----------
+        comm
+            Connection to the scheduler.
+        is_gone
+            Says why the scheduler is known to be gone, if it is.
+        """
+        self._rpc = comm
+        self.stream = SchedulerStream(comm, self.wake, self._reconnected, is_gone)
+        await self.stream.open()
+        performer = Performer(
+            self._manager, _LogKeeper(self), self._workers_of, self._call_timeout
+        )
+        self._reconciler = Reconciler(
+            self.fleet,
+            performer,
+            self.seen,
+            self._decided,
+            self._happened,
+            self.pulse,
+        )
+        self._reconciler.start()
+        self._follower = asyncio.create_task(self._follow(), name="fleet follower")
+
+    async def _follow(self) -> None:
+        assert self.stream is not None
+        try:
+            why = await self.stream.follow()
+        except Exception as error:  # whatever it was, nobody follows the workers now
+            logger.exception("following the scheduler failed")
+            why = described(error)
+        self.fail(why)
+
+    def _reconnected(self) -> None:
+        self._happened([because(Cause.RECONNECTED)])
+
+    def fail(self, why: str) -> None:
+        """Nothing works any more: say so to everybody who waits."""
+        if self.failure is None:
+            self.failure = why
+            self._happened([because(Cause.FAILED, detail=why)])
+            self._failed(why)
+            self.pulse.beat()
+
+    async def empty(self, limit: float) -> bool:
+        """Let everything go; return whether nothing is left within ``limit`` seconds."""
+        self.fleet.closing = True
+        if self._reconciler is None:
+            return True
+        self._look()
+        gone = self.pulse.until(lambda: not self.fleet.instances)
+        try:
+            await asyncio.wait_for(gone, limit)
+        except asyncio.TimeoutError:
+            return False
+        return True
+
+    async def turned_away(self, workers: set[str], limit: float) -> None:
+        """Wait for workers that are still on their way, to send them away.
+
+        Parameters
+        ----------
+        workers
+            Names that were asked for and had not come when closing began.
+        limit
+            Seconds to wait at most.
+        """
+        if not workers or self._reconciler is None:
+            return
+        sent = self.pulse.until(lambda: workers <= self.fleet.turned_away.keys())
+        try:
+            await asyncio.wait_for(sent, limit)
+        except asyncio.TimeoutError:
+            logger.info("%d worker(s) on their way did not come", len(workers))
+
+    async def close(self) -> None:
+        """End all tasks and the connection to the scheduler."""
+        self.fleet.closing = True
+        if self._follower is not None:
+            self._follower.cancel()
+            await asyncio.gather(self._follower, return_exceptions=True)
+        if self._reconciler is not None:
+            await self._reconciler.stop()
+        if self.stream is not None:
+            await self.stream.close()
+        self._happened([because(Cause.CLOSED)])
+        self.pulse.beat()
+
+    # -- what is known -------------------------------------------------------------
+
+    def _comm(self) -> rpc:
+        if self._rpc is None:
+            raise ClosedError("the cluster is not connected to a scheduler")
+        return self._rpc
+
+    @property
+    def workers(self) -> dict[str, dict[str, Any]]:
+        """What the scheduler tells of each worker, by address."""
+        if self.stream is None:
+            return {}
+        workers: dict[str, dict[str, Any]] = self.stream.info["workers"]
+        return workers
+
+    def addresses(self) -> dict[str, str]:
+        """The address of each worker that the scheduler sees, by name."""
+        return {str(info["name"]): a for a, info in self.workers.items()}
+
+    def seen(self) -> frozenset[str] | None:
+        """Names of the workers that the scheduler sees; ``None`` if it is silent."""
+        if self.stream is None or not self.stream.is_open:
+            return None
+        return frozenset(self.addresses())
+
+    @property
+    def observed(self) -> set[str]:
+        """Names of the workers that the scheduler sees, as far as known."""
+        return set(self.addresses())
+
+    @property
+    def target(self) -> int:
+        """Workers that should exist, within the bounds."""
+        limits = self.fleet.limits
+        wanted = max(self.fleet.target.workers, limits.minimum)
+        return int(min(wanted, limits.maximum))
+
+    def _workers_of(self, token: str) -> tuple[str, ...]:
+        one = self.fleet.instances.get(token)
+        return one.workers if one is not None else ()
+
+    # -- setting the target ----------------------------------------------------------
+
+    def scale(self, workers: int, by: Cause) -> None:
+        """Set the target and act on it at once.
+
+        Parameters
+        ----------
+        workers
+            The number.
+        by
+            ``Cause.SCALED`` or ``Cause.ADAPTED``.
+        """
+        before = self.target
+        now = time.monotonic()
+        if by is Cause.SCALED:
+            self.stop_adapting("scale was called")
+            before = self.target
+            self.fleet.forgive()
+        self.fleet.set_target(workers, now=now, by=by)
+        if before != self.target or by is Cause.SCALED:
+            reason = because(by, before=before, after=self.target)
+            self._note([reason], before=before, after=self.target)
+        self._look()
+
+    def adapt(self, handle: AdaptHandle, assumed: str) -> None:
+        """Let a new policy take over from the present size.
+
+        Parameters
+        ----------
+        handle
+            Not yet started.
+        assumed
+            Where its maximum comes from, if the user gave none; empty if he did.
+        """
+        self.stop_adapting("adapt was called again", quiet=True)
+        options = handle.options
+        now = time.monotonic()
+        before = self.target
+        self.fleet.forgive()
+        self.fleet.set_limits(_with_bounds(self._own_limits, options), now=now)
+        self.fleet.set_target(before, now=now, by=Cause.ADAPTED)
+        self.link.worker_key = options.worker_key
+        self.handle = handle
+        self._target_failed = None
+        maximum = (
+            int(options.maximum) if options.maximum < float("inf") else "unlimited"
+        )
+        reasons = [
+            because(
+                Cause.ADAPT_STARTED,
+                minimum=options.minimum,
+                maximum=maximum,
+                interval=options.interval,
+                calm=options.calm,
+            )
+        ]
+        if assumed:
+            reasons.append(
+                because(Cause.MAXIMUM_ASSUMED, maximum=maximum, detail=assumed)
+            )
+        self._happened(reasons)
+        handle.start()
+        self._look()
+
+    def stop_adapting(self, reason: str, *, quiet: bool = False) -> None:
+        """End the policy at work, if any; the target stays where it is."""
+        handle, self.handle = self.handle, None
+        if handle is None or not handle.ended():
+            return
+        target = self.target
+        self.fleet.set_limits(self._own_limits, now=time.monotonic())
+        self.fleet.set_target(target, now=time.monotonic(), by=Cause.SCALED)
+        self.link.worker_key = None
+        if not quiet:
+            self._happened([because(Cause.ADAPT_STOPPED, detail=reason)])
+
+    def target_failed(self, error: TargetError) -> None:
+        """A policy gave nothing usable: keep the target, say so once per change."""
+        if self._target_failed != str(error):
+            self._target_failed = str(error)
+            self._happened(
+                [because(Cause.TARGET_FAILED, after=self.target, detail=str(error))]
+            )
+
+    def target_back(self) -> None:
+        """A policy gave a usable number; say so if the last time it did not."""
+        if self._target_failed is not None:
+            self._target_failed = None
+            self._happened([because(Cause.TARGET_BACK)])
+
+    # -- the loop ------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Something may have changed."""
+        if self._reconciler is not None:
+            self._reconciler.wake()
+
+    def _look(self) -> None:
+        """Decide now rather than in the next turn of the loop, and reckon anew."""
+        if self._reconciler is not None:
+            self._reconciler.look()
+            self._reconciler.wake()
+
+    def ended(self, worker: str, ending: Ending) -> None:
+        """The resource manager says that a worker's instance is no more."""
+        one = self.fleet.home_of(worker)
+        if one is not None and self._reconciler is not None:
+            self._reconciler.apply(Ended(one.token, ending))
+
+    def imagine(self, target: int) -> Decision:
+        """Decide as if somebody had just called ``scale(target)``; change nothing."""
+        return decide(self.imagined(target))
+
+    def imagined(self, target: int) -> Snapshot:
+        """The facts of now with another target, as ``scale`` would set it."""
+        facts = self.fleet.snapshot(time.monotonic(), self.seen())
+        return replace(
+            facts,
+            target=target,
+            limits=self._own_limits,
+            failures=facts.failures.cleared(),
+            wanted=(),
+            ranking=None,
+        )
+
+    # -- waiting -------------------------------------------------------------------
+
+    async def accepted(self) -> None:
+        """Return once the resource manager has answered for all that is planned.
+
+        Raises
+        ------
+        ClosedError
+            If the cluster fails or is closed meanwhile.
+        """
+
+        def answered() -> bool:
+            self.must_be_open()
+            states = [one.state for one in self.fleet.instances.values()]
+            return State.PLANNED not in states
+
+        await self.pulse.until(answered)
+
+    async def reached(self, enough: Callable[[int], bool], wanted: int) -> None:
+        """Return once the number of observed workers is right.
+
+        Parameters
+        ----------
+        enough
+            Says so of a number.
+        wanted
+            For the question whether it can still be reached.
+
+        Raises
+        ------
+        StartError
+            If no more workers can be started.
+        ClosedError
+            If the cluster fails or is closed meanwhile.
+        """
+
+        def there() -> bool:
+            self.must_be_open()
+            count = len(self.observed)
+            if enough(count):
+                return True
+            if count < wanted:
+                self._must_be_able_to_start()
+            return False
+
+        await self.pulse.until(there)
+
+    async def settled(self) -> None:
+        """Return once the observed workers are those planned, as many as allowed.
+
+        Raises
+        ------
+        StartError, ClosedError
+            As for :meth:`reached`.
+        """
+
+        def calm() -> bool:
+            self.must_be_open()
+            reconciler = self._reconciler
+            assert reconciler is not None
+            plan = self.fleet.plan
+            if plan == self.observed and len(plan) >= reconciler.allowed:
+                states = {one.state for one in self.fleet.instances.values()}
+                return states <= {State.ARRIVED}
+            if len(self.observed) < reconciler.allowed or len(plan) < self.target:
+                self._must_be_able_to_start()
+            return False
+
+        await self.pulse.until(calm)
+
+    def must_be_open(self) -> None:
+        """Raise if the cluster has failed or is closing.
+
+        Raises
+        ------
+        ClosedError
+            With the reason.
+        """
+        if self.failure is not None:
+            raise ClosedError(f"the cluster has failed: {self.failure}")
+        if self.fleet.closing:
+            raise ClosedError("the cluster is closed")
+
+    def _must_be_able_to_start(self) -> None:
+        memory = self.fleet.failures
+        if memory.is_open(self.fleet.settings.patience):
+            raise StartError(f"no workers can be started: {memory.last}")
+
+    # -- the history ---------------------------------------------------------------
+
+    def _decided(self, snapshot: Snapshot, decision: Decision) -> None:
+        self._note(
+            decision.reasons,
+            before=decision.before,
+            after=decision.after,
+            now=decision.now,
+            whole=True,
+        )
+        if self._record_to is not None and decision.commands:
+            from dask_fleet.core.record import line
+
+            with Path(self._record_to).open("a", encoding="utf-8") as file:
+                file.write(line(snapshot, decision) + "\n")
+
+    def _happened(self, reasons: Iterable[Reason]) -> None:
+        size = len(self.fleet.plan)
+        self._note(reasons, before=size, after=size)
+
+    def _note(
+        self,
+        reasons: Iterable[Reason],
+        *,
+        before: int,
+        after: int,
+        now: float | None = None,
+        whole: bool = False,
+    ) -> list[Event]:
+        new = self.log.note(
+            reasons,
+            now=time.monotonic() if now is None else now,
+            before=before,
+            after=after,
+            by=self.fleet.target.by,
+            whole=whole,
+        )
+        for event in new:
+            logger.info(
+                "%s [target %d, plan %d, requested %d, observed %d]",
+                event.sentence,
+                self.target,
+                len(self.fleet.plan),
+                len(self.fleet.requested),
+                len(self.observed),
+            )
+        return new
+
+
+class _LogKeeper:
+    """The scheduler's side, with the logs of those that leave kept first."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._link = control.link
+
+    async def retire(self, workers: Iterable[str]) -> dict[str, str]:
+        names = list(workers)
+        try:
+            logs = await asyncio.wait_for(self._link.logs(names), 5)
+            self._control.departed.keep(logs)
+        except (OSError, asyncio.TimeoutError) as error:
+            logger.warning("the logs of %s could not be kept: %s", names, error)
+        return await self._link.retire(names)
+
+    async def recall(self, workers: Iterable[str]) -> set[str]:
+        return await self._link.recall(list(workers))
+
+    async def turn_away(self, workers: Iterable[str]) -> None:
+        await self._link.turn_away(list(workers))
+
+
+def _with_bounds(limits: Limits, options: AdaptiveOptions) -> Limits:
+    """The limits of a cluster with the bounds of a policy."""
+    return replace(
+        limits,
+        minimum=options.minimum,
+        maximum=options.maximum,
+        calm=options.calm,
+    )

@@ -1,0 +1,80 @@
+"""Why not more, why not fewer, why these ones: in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from dask_fleet.core.causes import Reason
+from dask_fleet.core.events import Event
+from dask_fleet.core.instance import Instance
+from dask_fleet.core.state_report import FleetState
+from dask_fleet.core.states import State
+
+#: How many instances are told of one by one.
+TOLD = 20
+
+_WORDS = {
+    State.PLANNED: "being asked for",
+    State.REQUESTED: "asked for, not here yet",
+    State.DRAINING: "finishing, then leaving",
+    State.LEAVING: "leaving",
+    State.FAILED: "failed, being cleaned up",
+    State.LOST: "disappeared, may come back",
+}
+
+
+def explain(
+    state: FleetState,
+    standing: Iterable[Reason],
+    instances: Mapping[str, Instance],
+    events: Iterable[Event],
+    now: float,
+) -> str:
+    """Tell how a fleet stands and why.
+
+    Parameters
+    ----------
+    state
+        Its figures.
+    standing
+        Conditions that hold now.
+    instances
+        The books.
+    events
+        The history; the last few are told.
+    now
+        Seconds of the clock of the books.
+
+    Returns
+    -------
+    str
+        Several lines.
+    """
+    high = "no maximum" if state.maximum is None else f"maximum {state.maximum}"
+    bounds = (
+        f", minimum {state.minimum or 0}, {high}" if state.mode == "adaptive" else ""
+    )
+    lines = [
+        f"{state.status}, {state.mode}{bounds}: target {state.target}, "
+        f"plan {state.plan}, requested {state.requested}, observed {state.observed}"
+    ]
+    reasons = [str(reason) for reason in standing]
+    if reasons:
+        lines += ["now:", *(f"  {reason}" for reason in reasons)]
+    elif state.plan == state.observed == state.target:
+        lines.append("now:\n  as it should be")
+    waiting = [one for one in instances.values() if one.state in _WORDS]
+    if waiting:
+        lines.append("on the way:")
+        lines += [f"  {_told(one, now)}" for one in waiting[:TOLD]]
+        if len(waiting) > TOLD:
+            lines.append(f"  and {len(waiting) - TOLD} more")
+    last = list(events)[-5:]
+    if last:
+        lines += ["last:", *(f"  {event}" for event in last)]
+    return "\n".join(lines)
+
+
+def _told(one: Instance, now: float) -> str:
+    words = _WORDS[one.state]
+    return f"{', '.join(one.workers)}: {words} for {max(0.0, now - one.since):.1f} s"
