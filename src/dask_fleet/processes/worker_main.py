@@ -1,0 +1,127 @@
+"""A Dask worker in a warm child: the child's side."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import dask.config
+from dask.multiprocessing import default_initializer
+from distributed import Worker
+from distributed.compatibility import asyncio_run
+from distributed.config import get_loop_factory
+
+from dask_fleet.processes.channel import Channel
+from dask_fleet.processes.failure import Failure
+
+
+@dataclass(frozen=True)
+class WorkerMade:
+    """The worker object exists; this is the directory that it works in."""
+
+    directory: str
+
+
+@dataclass(frozen=True)
+class WorkerStarted:
+    """The worker is registered with its scheduler."""
+
+    address: str
+    directory: str
+
+
+@dataclass(frozen=True)
+class StopWorker:
+    """Close the worker.
+
+    Parameters
+    ----------
+    timeout
+        Seconds for the worker to close.
+    executor_wait
+        Whether to wait for the threads of running tasks.
+    reason
+        For the log.
+    """
+
+    timeout: float
+    executor_wait: bool
+    reason: str
+
+
+def run_worker(
+    channel: socket.socket,
+    factory: Callable[[], Worker],
+    config: Mapping[str, Any],
+    silence_logs: int | str | None,
+) -> None:
+    """Run a worker from its making to its end; the target of a warm child.
+
+    Parameters
+    ----------
+    channel
+        The channel to the manager.
+    factory
+        Makes the worker.
+    config
+        Dask's configuration in the manager, laid over this process's own.
+    silence_logs
+        Level of the nanny's own logger here; none is changed if it is false.
+    """
+    dask.config.refresh()
+    dask.config.set(config)
+    default_initializer()
+    if silence_logs:
+        logging.getLogger("distributed.nanny").setLevel(silence_logs)
+    asyncio_run(_run(channel, factory), loop_factory=get_loop_factory())
+
+
+async def _run(sock: socket.socket, factory: Callable[[], Worker]) -> None:
+    channel = Channel(sock)
+    try:
+        worker = factory()
+        channel.send(WorkerMade(worker.local_directory))
+        await worker
+    except Exception as error:  # noqa: BLE001  -- the manager raises it
+        channel.send(Failure.of(error))
+        await channel.flush()
+        return
+    try:
+        channel.send(WorkerStarted(worker.address, worker.local_directory))
+        await _until_closed(worker, channel)
+    finally:
+        await worker.close(nanny=False)
+
+
+async def _until_closed(worker: Worker, channel: Channel) -> None:
+    """Wait until the worker closes by itself or the manager wants it closed."""
+    order = asyncio.create_task(_receive_order(channel))
+    closed = asyncio.create_task(worker.finished())
+    await asyncio.wait((order, closed), return_when=asyncio.FIRST_COMPLETED)
+    if not order.done():
+        order.cancel()
+        return
+    stop = order.result()
+    await worker.close(
+        nanny=False,
+        timeout=stop.timeout,
+        executor_wait=stop.executor_wait,
+        reason=stop.reason,
+    )
+    await closed
+
+
+async def _receive_order(channel: Channel) -> StopWorker:
+    try:
+        order = await channel.receive()
+    except EOFError:
+        # The manager is gone. So is the fork server in a moment, and this process
+        # with it; there is nobody left to close for.
+        os._exit(1)
+    assert isinstance(order, StopWorker)
+    return order

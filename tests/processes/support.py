@@ -1,0 +1,148 @@
+"""What the tests of processes share: a loop, a server, managers of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from distributed import Scheduler
+
+from dask_fleet.processes import ForkServer, WarmNanny
+
+T = TypeVar("T")
+
+#: Seconds; nothing here takes nearly as long unless it hangs.
+LIMIT = 60
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine, on a loop of its own."""
+
+    async def limited() -> T:
+        return await asyncio.wait_for(main, LIMIT)
+
+    return asyncio.run(limited())
+
+
+@asynccontextmanager
+async def fork_server(
+    environ: dict[str, str] | None = None, preload: Iterable[str] = ()
+) -> AsyncIterator[ForkServer]:
+    server = ForkServer(environ, preload)
+    try:
+        yield server
+    finally:
+        await server.release()
+
+
+@asynccontextmanager
+async def scheduler() -> AsyncIterator[Scheduler]:
+    async with Scheduler(host="127.0.0.1", port=0, dashboard=False) as made:
+        yield made
+
+
+def nanny(
+    scheduler: Scheduler, kind: type[WarmNanny] = WarmNanny, **options: Any
+) -> WarmNanny:
+    """A nanny with one thread; not yet started."""
+    return kind(
+        scheduler.address,
+        **{"host": "127.0.0.1", "nthreads": 1, "dashboard": False, **options},
+    )
+
+
+def causes(error: BaseException | None) -> list[BaseException]:
+    """The chain of an exception, outermost first."""
+    found = []
+    while error is not None:
+        found.append(error)
+        error = error.__cause__
+    return found
+
+
+def all_gone(pids: Iterable[int], seconds: float = 10) -> bool:
+    """Whether all these processes have ended, within a time."""
+    end = time.monotonic() + seconds
+    return all(_gone(pid, end) for pid in pids)
+
+
+def _gone(pid: int, end: float) -> bool:
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        return bool(poll.poll(max(0, end - time.monotonic()) * 1000))
+    finally:
+        os.close(descriptor)
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+class Manager:
+    """A manager in an interpreter of its own, which says things in JSON lines."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+
+    def says(self) -> Any:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, f"the manager has ended: {self.process.wait()}"
+        return json.loads(line)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@contextmanager
+def manager(
+    folder: Path, text: str, *arguments: str, stderr: int | None = None
+) -> Iterator[Manager]:
+    """Run a script; kill its whole process group in the end."""
+    script = folder / "script.py"
+    script.write_text(textwrap.dedent(text))
+    process = subprocess.Popen(
+        [sys.executable, str(script), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        start_new_session=True,
+    )
+    with process:
+        try:
+            yield Manager(process)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def outcome(
+    folder: Path, text: str, *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a script to its end."""
+    script = folder / "script.py"
+    script.write_text(textwrap.dedent(text))
+    return subprocess.run(
+        [sys.executable, str(script), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
