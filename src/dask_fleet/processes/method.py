@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, cast
 
 import dask.config
-import distributed.config
+from distributed.config import defaults
 
 Method = Literal["warm", "spawn", "forkserver", "fork"]
 
@@ -39,7 +39,7 @@ def start_method() -> Method:
     # from anywhere else is another object, although it may be equal. Where
     # configuration was copied through a pickle, the objects differ and the safe
     # answer comes out: do as the configuration says.
-    is_default = value is _lookup(distributed.config.defaults)
+    is_default = value is _lookup(defaults)
     can_fork = "forkserver" in multiprocessing.get_all_start_methods()
     frozen = getattr(sys, "frozen", False)
     if is_default and can_fork and not frozen:
