@@ -50,7 +50,9 @@ def belongings() -> dict[str, Any]:
         },
         "wakeup": signal.set_wakeup_fd(-1),
         "loop": asyncio._get_running_loop(),
-        "log": [str(handler) for handler in logging.getLogger("of the manager").handlers],
+        "log": [
+            str(handler) for handler in logging.getLogger("of the manager").handlers
+        ],
         "group": (os.getpgrp(), os.getsid(0)),
     }
 

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from dask_fleet.processes import ForkServer
-
 from tests.processes import probes
 from tests.processes.support import fork_server, run
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from dask_fleet.processes.call import Result, call_and_report
 from dask_fleet.processes.errors import ProcessEnded, check_main_guard
@@ -39,10 +40,11 @@ class _Shared:
 
 _Key = tuple[frozenset[tuple[str, str]], tuple[str, ...]]
 
-#: A server belongs to one event loop, so that nothing here needs a lock.
-_shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_Key, _Shared]] = (
-    WeakKeyDictionary()
-)
+#: A server belongs to one event loop, so that nothing here needs a lock. It is held by
+#: its users alone: if all are forgotten, its socket is closed and it ends.
+_shared: WeakKeyDictionary[
+    asyncio.AbstractEventLoop, WeakValueDictionary[_Key, _Shared]
+] = WeakKeyDictionary()
 
 
 class ForkServer:
@@ -86,15 +88,17 @@ class ForkServer:
     ) -> None:
         check_main_guard()
         environ, preload = dict(environ or {}), tuple(preload)
-        of_loop = _shared.setdefault(asyncio.get_running_loop(), {})
-        self._of_loop = of_loop
-        self._key = (frozenset(environ.items()), preload)
-        if self._key not in of_loop:
-            of_loop[self._key] = _Shared(environ, preload)
-        self._share: _Shared | None = of_loop[self._key]
+        key = (frozenset(environ.items()), preload)
+        loop = asyncio.get_running_loop()
+        of_loop = _shared.setdefault(loop, WeakValueDictionary())
+        share = of_loop.get(key)
+        if share is None:
+            share = of_loop[key] = _Shared(environ, preload)
+        share.server()
+        share.users += 1
+        self._share: _Shared | None = share
+        self._forget = functools.partial(of_loop.pop, key)
         self._environ = environ
-        self._share.server()
-        self._share.users += 1
 
     def __repr__(self) -> str:
         state = "released" if self._share is None else self._share.server()
@@ -216,7 +220,7 @@ class ForkServer:
             return
         share.users -= 1
         if share.users == 0:
-            del self._of_loop[self._key]
+            self._forget()
             await share.stop()
 
     def _server(self) -> ServerProcess:

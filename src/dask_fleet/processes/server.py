@@ -14,6 +14,7 @@ that nothing of the server is left on the child's stack.
 
 from __future__ import annotations
 
+import errno
 import os
 import selectors
 import signal
@@ -147,12 +148,17 @@ class Server:
             self._send_signal(request.child, request.arg)
 
     def _fork_child(self, number: int, fds: list[int]) -> None:
-        reading, writing = os.pipe()
         server = os.getpid()
         try:
-            pid = os.fork()
+            if not fds:  # the kernel drops those that this process has no room for
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            reading, writing = os.pipe()
+            try:
+                pid = os.fork()
+            except OSError:
+                _close(reading, writing)
+                raise
         except OSError as error:
-            os.close(reading)
             text = (error.strerror or "").encode()
             self._report(Report(News.REFUSED, number, 0, error.errno or 0, text))
         else:
@@ -166,10 +172,10 @@ class Server:
                     lifeline=self._lifeline[0],
                 )
                 return
+            os.close(writing)
             self._children[pid] = _Child(number, reading, self._relay.add(reading))
             self._report(Report(News.FORKED, number, pid))
-        for fd in (writing, *fds):
-            os.close(fd)
+        _close(*fds)
 
     def _abandon(self) -> None:
         """In a child: close the server's own objects, leave the manager alone."""
@@ -223,3 +229,8 @@ class Server:
         if self._outgoing:
             events |= selectors.EVENT_WRITE
         self._selector.modify(self._control.fileno(), events, self._serve_manager)
+
+
+def _close(*fds: int) -> None:
+    for fd in fds:
+        os.close(fd)
