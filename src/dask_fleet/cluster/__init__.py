@@ -7,7 +7,10 @@ decides; that is the business of :mod:`dask_fleet.core`.
 """
 
 from dask_fleet.cluster.cluster import Cluster
+from dask_fleet.cluster.config import load_defaults
 from dask_fleet.cluster.errors import ClosedError, FleetError, StartError
 from dask_fleet.cluster.hooks import WorkerReport
+
+load_defaults()
 
 __all__ = ["ClosedError", "Cluster", "FleetError", "StartError", "WorkerReport"]

@@ -81,7 +81,9 @@ def checked_options(
     """
 
     def given(value: object, key: str) -> object:
-        return dask.config.get(f"distributed.adaptive.{key}") if value is None else value
+        return (
+            dask.config.get(f"distributed.adaptive.{key}") if value is None else value
+        )
 
     low = worker_count("minimum", given(minimum, "minimum"))
     high = worker_bound("maximum", given(maximum, "maximum"))
@@ -95,7 +97,7 @@ def checked_options(
             "target_duration", given(target_duration, "target-duration")
         ),
         target=None if target is None else function("target", target),  # type: ignore[arg-type]
-        worker_key=None if worker_key is None else function("worker_key", worker_key),  # type: ignore[arg-type]
+        worker_key=None if worker_key is None else function("worker_key", worker_key),
     )
 
 

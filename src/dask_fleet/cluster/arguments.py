@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from datetime import timedelta
 from numbers import Integral, Real
 
 from dask.utils import parse_bytes, parse_timedelta
@@ -89,9 +90,9 @@ def byte_count(name: str, value: object) -> int:
     >>> byte_count("memory", "5 parsecs")
     Traceback (most recent call last):
     ...
-    ValueError: memory must be a number of bytes or a text like '16 GiB'; got '5 parsecs'
+    ValueError: memory must be a number of bytes or like '16 GiB'; got '5 parsecs'
     """
-    problem = f"{name} must be a number of bytes or a text like '16 GiB'"
+    problem = f"{name} must be a number of bytes or like '16 GiB'"
     if isinstance(value, bool) or not isinstance(value, (str, Real)):
         raise TypeError(f"{problem}; got {value!r}")
     try:
@@ -127,7 +128,9 @@ def seconds(
     try:
         if isinstance(value, bool):
             raise TypeError(problem)
-        number = float(parse_timedelta(value, default=unit))
+        if not isinstance(value, (str, Real, timedelta)):
+            raise TypeError(problem)
+        number = float(parse_timedelta(value, default=unit))  # type: ignore[arg-type]
     except (TypeError, ValueError, AttributeError, KeyError, OverflowError) as error:
         kind = TypeError if not isinstance(value, str) else ValueError
         raise kind(f"{problem}; got {value!r}") from error

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import logging
 import math
 import os
 import time
-import weakref
 from collections.abc import Awaitable, Callable, Generator, Hashable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
 from distributed import Scheduler, Security
-from distributed.core import Status, rpc
-from distributed.deploy import Cluster as BaseCluster
+from distributed.core import Status
+from distributed.deploy.cluster import Cluster as BaseCluster
 from distributed.exceptions import WorkerStartTimeoutError
-from distributed.objects import SchedulerInfo
 from distributed.utils import Log, Logs
 from tornado.ioloop import IOLoop
 
@@ -34,7 +31,9 @@ from dask_fleet.cluster.awaitables import After
 from dask_fleet.cluster.config import configured_seconds
 from dask_fleet.cluster.control import Control
 from dask_fleet.cluster.errors import ClosedError
+from dask_fleet.cluster.exit import close_at_exit
 from dask_fleet.cluster.hooks import Refusals, WorkerReport
+from dask_fleet.cluster.life import Life
 from dask_fleet.cluster.units import lower_bound, upper_bound, workers_for
 from dask_fleet.core import (
     AskRanking,
@@ -51,9 +50,6 @@ from dask_fleet.core.snapshot import Ranking
 from dask_fleet.core.state_report import FleetState
 
 logger = logging.getLogger(__name__)
-
-#: Of the time that ``close`` may take, the share for an orderly end.
-ORDERLY_SHARE = 0.7
 
 
 class Cluster(BaseCluster):
@@ -97,8 +93,6 @@ class Cluster(BaseCluster):
     #: Seconds between two calls of :meth:`poll`, if a subclass has it.
     poll_interval: float = 10.0
 
-    _live: ClassVar[weakref.WeakSet[Cluster]] = weakref.WeakSet()
-
     def __init__(
         self,
         scheduler: str | None = None,
@@ -120,17 +114,14 @@ class Cluster(BaseCluster):
         self.scheduler: Scheduler | None = None
         self.shutdown_on_close = shutdown_on_close
         self._pid = os.getpid()
-        self._given_address = scheduler
         self._scheduler_options = dict(scheduler_options or {})
         self._wait = wait
         self._info: dict[str, Any] = {"workers": {}}
-        self._control = Control(
-            self, self.workers_per_instance, limits or Limits(), self._scheduler_gone
-        )
+        self._control = Control(self, self.workers_per_instance, limits or Limits())
         self._control.fleet.set_target(first, now=time.monotonic())
-        #: Set once closing has begun; done once it is over.
-        self._closing: asyncio.Task[None] | None = None
-        self._rescue: asyncio.Task[None] | None = None
+        default_end = type(self).scale_down is Cluster.scale_down
+        self._life = Life(self, self._control, scheduler, default_end)
+        self._control.on_failure(self._life.scheduler_gone)
         super().__init__(
             asynchronous=asynchronous,
             loop=loop,
@@ -138,7 +129,7 @@ class Cluster(BaseCluster):
             name=names.claim(name, self),
             scheduler_sync_interval=scheduler_sync_interval,
         )
-        Cluster._live.add(self)
+        close_at_exit(self)
         if not self.called_from_running_loop:
             self._loop_runner.start()
             try:
@@ -150,7 +141,7 @@ class Cluster(BaseCluster):
     # -- what the author of a new kind of cluster writes ---------------------------
 
     async def scale_up(self, workers: list[str]) -> Refusals:
-        """Ask the resource manager for workers. **The one hook that must be written.**
+        """Ask the resource manager for workers: the one hook that must be written.
 
         Return once it has accepted them, not once they run. Each name must reach its
         worker process; a name is never given twice.
@@ -167,7 +158,8 @@ class Cluster(BaseCluster):
             exception refuses them all.
         """
         raise NotImplementedError(
-            f"{type(self).__name__} must have: async def scale_up(self, workers: list[str])"
+            f"{type(self).__name__} must have: "
+            "async def scale_up(self, workers: list[str])"
         )
 
     async def scale_down(self, workers: list[str]) -> None:
@@ -206,7 +198,9 @@ class Cluster(BaseCluster):
         return await self._control.link.adaptive_target(duration)
 
     async def workers_to_close(self, target: int) -> list[str]:
-        """Say which workers should leave, cheapest first. By default the scheduler is asked.
+        """Say which workers should leave, cheapest first.
+
+        By default the scheduler is asked.
 
         Parameters
         ----------
@@ -261,7 +255,7 @@ class Cluster(BaseCluster):
 
     # -- scaling -------------------------------------------------------------------
 
-    def scale(
+    def scale(  # type: ignore[override]  # the base class cannot scale
         self,
         n: int | None = None,
         *,
@@ -315,7 +309,7 @@ class Cluster(BaseCluster):
         self._control.must_be_open()
         self._control.scale(count, Cause.SCALED)
 
-    def adapt(
+    def adapt(  # type: ignore[override]  # no Adaptive class is needed
         self,
         *,
         minimum: int | None = None,
@@ -515,7 +509,7 @@ class Cluster(BaseCluster):
         return view.explanation(self._control, self.state)
 
     @property
-    def scheduler_info(self) -> dict[str, Any]:  # type: ignore[override]
+    def scheduler_info(self) -> dict[str, Any]:
         """What the scheduler tells of itself and its workers, up to date."""
         stream = self._control.stream
         return self._info if stream is None else stream.info
@@ -553,30 +547,26 @@ class Cluster(BaseCluster):
         TimeoutError
             If it takes longer than ``timeout``.
         """
-        if n_workers is not None and (
-            isinstance(n_workers, bool)
-            or not isinstance(n_workers, int)
-            or n_workers < (0 if exactly else 1)
-        ):
-            raise ValueError(
-                f"`n_workers` must be a positive integer. Instead got {n_workers}."
-            )
+        if n_workers is not None:
+            n_workers = worker_count("n_workers", n_workers, lowest=0 if exactly else 1)
         if exactly and n_workers is None:
-            raise TypeError("exactly=True needs a number: wait_for_workers(3, exactly=True)")
+            raise TypeError(
+                "exactly=True needs a number: wait_for_workers(3, exactly=True)"
+            )
         limit = None if timeout is None else seconds("timeout", timeout)
         self._must_be_usable()
         return self.sync(self._wait_for_workers, n_workers, limit, exactly)
 
-    async def _wait_for_workers(  # type: ignore[override]
+    async def _wait_for_workers(
         self, n: int | None = None, timeout: float | None = None, exactly: bool = False
     ) -> None:
         control = self._control
         if n is None:
             waiting = control.settled()
         elif exactly:
-            waiting = control.reached(n.__eq__, n)
+            waiting = control.reached_exactly(n)
         else:
-            waiting = control.reached(n.__le__, n)
+            waiting = control.reached(n)
         try:
             await asyncio.wait_for(waiting, timeout)
         except asyncio.TimeoutError:
@@ -598,69 +588,27 @@ class Cluster(BaseCluster):
     async def clean_up(self, limit: float) -> None:
         """Hook for subclasses: end by force what is left, within ``limit`` seconds."""
 
+    async def start_scheduler(self) -> str:
+        """Start the scheduler of :meth:`create_scheduler`; return its address."""
+        self.scheduler = self.create_scheduler()
+        await self.scheduler
+        return str(self.scheduler.address)
+
     async def _start(self) -> None:
         if self.status is not Status.created:
             self._control.must_be_open()
             return
         self.status = Status.starting
         try:
-            await self._connect()
+            await self._life.open(self._cluster_info)
+            for callback in self.periodic_callbacks.values():
+                callback.start()
+            self.status = Status.running
             if self._wait and self._control.target:
                 await self._control.settled()
         except BaseException:
             await self._close()
             raise
-
-    async def _connect(self) -> None:
-        preparing = asyncio.ensure_future(self.prepare())
-        try:
-            address = self._given_address or await self._start_scheduler()
-            await preparing
-        finally:
-            preparing.cancel()
-        self.scheduler_comm = rpc(
-            address, connection_args=self.security.get_connection_args("client")
-        )
-        await self._control.open(self.scheduler_comm, self._scheduler_end)
-        known = await self.scheduler_comm.get_metadata(
-            keys=["cluster-manager-info"], default={}
-        )
-        self._cluster_info.update(known)
-        await self.scheduler_comm.set_metadata(
-            keys=["cluster-manager-info"], value=dict(self._cluster_info)
-        )
-        for callback in self.periodic_callbacks.values():
-            callback.start()
-        self.status = Status.running
-
-    async def _start_scheduler(self) -> str:
-        self.scheduler = self.create_scheduler()
-        await self.scheduler
-        address: str = (
-            getattr(self.scheduler, "external_address", None) or self.scheduler.address
-        )
-        return address
-
-    def _scheduler_end(self) -> str | None:
-        """Why the scheduler is known to be gone, if it is."""
-        scheduler = self.scheduler
-        if scheduler is None or scheduler.status in (Status.running, Status.starting):
-            return None
-        return f"the scheduler has ended (status {scheduler.status.name})"
-
-    def _scheduler_gone(self, why: str) -> None:
-        """The scheduler is gone for good: workers are of no use any more."""
-        if self.status is Status.running:
-            logger.warning("%s: %s", self._cluster_class_name, why)
-            self.status = Status.failed
-            self._rescue = asyncio.ensure_future(self._let_go())
-
-    async def _let_go(self) -> None:
-        """Bring everything down after a failure."""
-        self._control.stop_adapting("the cluster has failed")
-        limit = configured_seconds("fleet.close-timeout")
-        await self._control.empty(limit * ORDERLY_SHARE)
-        await self.clean_up(limit)
 
     def __await__(self) -> Generator[Any, Any, Cluster]:
         async def opened() -> Cluster:
@@ -698,39 +646,14 @@ class Cluster(BaseCluster):
         return None
 
     async def _close(self, limit: float | None = None) -> None:
-        if self._closing is None:
-            if limit is None:
-                limit = configured_seconds("fleet.close-timeout")
-            self._closing = asyncio.ensure_future(self._close_once(limit))
-        await asyncio.shield(self._closing)
+        if limit is None:
+            limit = configured_seconds("fleet.close-timeout")
+        await self._life.close(limit, self._closed)
 
-    async def _close_once(self, limit: float) -> None:
-        if self.status is Status.closed:
-            return
-        self.status = Status.closing
-        end = time.monotonic() + limit
-        control = self._control
-        control.stop_adapting("the cluster is closed", quiet=True)
-        unseen = control.fleet.requested - control.observed
-        if not await control.empty(limit * ORDERLY_SHARE):
-            logger.info("some workers did not leave in time; they are ended by force")
-        if type(self).scale_down is Cluster.scale_down:
-            await control.turned_away(unseen, limit * ORDERLY_SHARE / 2)
-        await control.close()
-        await self.clean_up(max(1.0, end - time.monotonic()))
-        await self._close_scheduler(max(1.0, end - time.monotonic()))
+    async def _closed(self) -> None:
+        """The last step of closing."""
         names.release(self.name, self)
         await super()._close()
-
-    async def _close_scheduler(self, limit: float) -> None:
-        if self.scheduler is not None:
-            closing = self.scheduler.close()
-            try:
-                await asyncio.wait_for(closing, limit)
-            except asyncio.TimeoutError:
-                logger.warning("the scheduler did not close within %g s", limit)
-        if self.scheduler_comm is not None:
-            await self.scheduler_comm.close_rpc()
 
     def _is_foreign(self) -> bool:
         """Whether this is a copy in a forked child, which must not touch anything."""
@@ -748,9 +671,9 @@ class Cluster(BaseCluster):
     async def __aexit__(self, *exc_info: object) -> None:
         await self._close()
 
-    def __del__(self) -> None:
+    def __del__(self, *args: Any) -> None:
         if getattr(self, "_pid", None) == os.getpid():
-            super().__del__()
+            super().__del__(*args)
 
     # -- showing -------------------------------------------------------------------
 
@@ -817,14 +740,3 @@ class Cluster(BaseCluster):
 
 async def _nothing() -> None:
     """Nothing to wait for."""
-
-
-@atexit.register
-def _close_at_exit() -> None:
-    """Close what is still open when the process ends in the ordinary way."""
-    for cluster in list(Cluster._live):
-        if cluster.shutdown_on_close and cluster.status is not Status.closed:
-            try:
-                cluster.close()
-            except Exception as error:
-                logger.warning("closing at exit failed: %s", described(error))

@@ -62,8 +62,6 @@ class Control:
         How many workers one start brings.
     limits
         Limits that hold whoever sets the target.
-    failed
-        Told, with the reason, when the scheduler is gone for good.
     """
 
     def __init__(
@@ -71,7 +69,6 @@ class Control:
         manager: Manager,
         workers_per_instance: int,
         limits: Limits,
-        failed: Callable[[str], None],
     ) -> None:
         self.fleet = Fleet(configured_settings(workers_per_instance), limits)
         self.log = EventLog(
@@ -85,7 +82,7 @@ class Control:
         self.failure: str | None = None
         self._manager = manager
         self._own_limits = limits
-        self._failed = failed
+        self._failed: list[Callable[[str], None]] = []
         self._target_failed: str | None = None
         self._call_timeout = configured_seconds("fleet.call-timeout")
         self._record_to: str | None = dask.config.get("fleet.record")
@@ -136,16 +133,21 @@ class Control:
     def _reconnected(self) -> None:
         self._happened([because(Cause.RECONNECTED)])
 
+    def on_failure(self, told: Callable[[str], None]) -> None:
+        """Have somebody told, with the reason, when the scheduler is gone for good."""
+        self._failed.append(told)
+
     def fail(self, why: str) -> None:
         """Nothing works any more: say so to everybody who waits."""
         if self.failure is None:
             self.failure = why
             self._happened([because(Cause.FAILED, detail=why)])
-            self._failed(why)
+            for told in self._failed:
+                told(why)
             self.pulse.beat()
 
     async def empty(self, limit: float) -> bool:
-        """Let everything go; return whether nothing is left within ``limit`` seconds."""
+        """Let everything go; return whether it has gone within ``limit`` seconds."""
         self.fleet.closing = True
         if self._reconciler is None:
             return True
@@ -217,6 +219,17 @@ class Control:
     def observed(self) -> set[str]:
         """Names of the workers that the scheduler sees, as far as known."""
         return set(self.addresses())
+
+    @property
+    def at_work(self) -> int:
+        """How many of the observed workers are not about to leave."""
+        leaving = {
+            name
+            for one in self.fleet.instances.values()
+            if one.state in (State.DRAINING, State.LEAVING)
+            for name in one.workers
+        }
+        return len(self.observed - leaving)
 
     @property
     def target(self) -> int:
@@ -372,15 +385,8 @@ class Control:
 
         await self.pulse.until(answered)
 
-    async def reached(self, enough: Callable[[int], bool], wanted: int) -> None:
-        """Return once the number of observed workers is right.
-
-        Parameters
-        ----------
-        enough
-            Says so of a number.
-        wanted
-            For the question whether it can still be reached.
+    async def reached(self, wanted: int) -> None:
+        """Return once at least so many workers are there and not about to leave.
 
         Raises
         ------
@@ -392,10 +398,27 @@ class Control:
 
         def there() -> bool:
             self.must_be_open()
-            count = len(self.observed)
-            if enough(count):
+            if self.at_work >= wanted:
                 return True
-            if count < wanted:
+            self._must_be_able_to_start()
+            return False
+
+        await self.pulse.until(there)
+
+    async def reached_exactly(self, wanted: int) -> None:
+        """Return once so many workers are there, none of them about to leave.
+
+        Raises
+        ------
+        StartError, ClosedError
+            As for :meth:`reached`.
+        """
+
+        def there() -> bool:
+            self.must_be_open()
+            if self.at_work == len(self.observed) == wanted:
+                return True
+            if self.at_work < wanted:
                 self._must_be_able_to_start()
             return False
 
@@ -409,16 +432,16 @@ class Control:
         StartError, ClosedError
             As for :meth:`reached`.
         """
+        size = self.fleet.settings.workers_per_instance
 
         def calm() -> bool:
             self.must_be_open()
             reconciler = self._reconciler
             assert reconciler is not None
-            plan = self.fleet.plan
-            if plan == self.observed and len(plan) >= reconciler.allowed:
-                states = {one.state for one in self.fleet.instances.values()}
-                return states <= {State.ARRIVED}
-            if len(self.observed) < reconciler.allowed or len(plan) < self.target:
+            plan, observed = self.fleet.plan, self.observed
+            if 0 <= len(plan) - reconciler.allowed < size and plan == observed:
+                return True
+            if len(observed) < reconciler.allowed or len(plan) < self.target:
                 self._must_be_able_to_start()
             return False
 

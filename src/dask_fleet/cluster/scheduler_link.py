@@ -68,7 +68,9 @@ class SchedulerLink:
         return [str(name) for name in names]
 
     async def retire(self, workers: Sequence[str]) -> dict[str, str]:
-        """Move the only copies of results away from workers, then close them.
+        """Move the only copies of results away from workers.
+
+        They get no new task and stay with the scheduler until they are released.
 
         Parameters
         ----------
@@ -84,7 +86,7 @@ class SchedulerLink:
         if not asked:
             return {}
         retired = await self._comm().retire_workers(
-            workers=asked, close_workers=True, remove=True
+            workers=asked, close_workers=False, remove=False
         )
         kept = set(asked) - set(retired)
         return {
@@ -110,7 +112,7 @@ class SchedulerLink:
     async def logs(self, workers: Sequence[str]) -> dict[str, str]:
         """Fetch what workers have logged, by name."""
         known = {address: name for name, address in self._addresses().items()}
-        asked = [a for a in self._addresses_of(workers)]
+        asked = self._addresses_of(workers)
         if not asked:
             return {}
         logs = await self._comm().worker_logs(workers=asked)

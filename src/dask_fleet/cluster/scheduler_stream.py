@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from distributed.comm import Comm
+from distributed.comm.core import Comm
 from distributed.core import rpc
 from distributed.objects import SchedulerInfo
 

@@ -94,15 +94,19 @@ def html_rows(state: FleetState) -> str:
         f"target {state.target}, plan {state.plan}, requested {state.requested}, "
         f"observed {state.observed}"
     )
-    mode = state.mode
+    mode: str = state.mode
     if mode == "adaptive":
         high = "no maximum" if state.maximum is None else f"maximum {state.maximum}"
         mode += f" (minimum {state.minimum}, {high})"
     rows = [("Scaling mode", mode), ("Workers", figures), ("Health", state.health)]
     if state.last:
         rows.append(("Last reason", state.last))
-    return "".join(
+    return "".join(status_row(label, text) for label, text in rows)
+
+
+def status_row(label: str, text: str) -> str:
+    """Render one row of the table of a cluster's status."""
+    return (
         f'<tr><td style="text-align: left;"><strong>{escape(label)}:</strong> '
         f"{escape(text)}</td></tr>"
-        for label, text in rows
     )

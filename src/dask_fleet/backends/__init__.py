@@ -1,0 +1,1 @@
+"""The kinds of clusters, one file each, unaware of each other."""
