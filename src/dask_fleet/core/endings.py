@@ -26,6 +26,9 @@ class EndingKind(str, Enum):
         return self.value
 
 
+#: Endings of starts that were not even accepted.
+REFUSALS = frozenset({EndingKind.QUOTA, EndingKind.REJECTED})
+
 #: Endings that say nothing bad about the next start.
 NORMAL = frozenset({EndingKind.EXPIRED, EndingKind.ASKED})
 

@@ -3,15 +3,20 @@
 A *round* is one batch of starts asked for together. However many instances of a round
 fail, it is one strike. A strike makes the pause twice as long, but only once the last
 pause is over. After a strike the next rounds are small: one instance as a probe, then
-as many as have proved themselves. Too many strikes in a row open the breaker.
+as many as have proved themselves. Where starts were refused, to be accepted is the
+proof; where they failed later, to have lived for a moment is. Too many strikes in a row
+open the breaker.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from dask_fleet.core.endings import Ending, EndingKind
+from dask_fleet.core.endings import REFUSALS, Ending, EndingKind
 from dask_fleet.core.settings import Patience
+
+#: Pauses are at their longest well before; without it 2.0**strikes overflows one day.
+_MOST_DOUBLINGS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,11 @@ class FailureMemory:
     pause: float = 0.0
     pause_until: float = 0.0
     last: Ending | None = None
+
+    @property
+    def were_refused(self) -> bool:
+        """Whether the last failed start was not even accepted."""
+        return self.last is not None and self.last.kind in REFUSALS
 
     def is_open(self, patience: Patience) -> bool:
         """Whether the breaker is open: no more starts but one after each long pause."""
@@ -97,7 +107,8 @@ class FailureMemory:
             round=newest,
             last=ending,
         )
-        pause = min(patience.first_pause * 2.0**self.strikes, patience.longest_pause)
+        doubled = 2.0 ** min(self.strikes, _MOST_DOUBLINGS)
+        pause = min(patience.first_pause * doubled, patience.longest_pause)
         if struck.is_open(patience):
             pause = patience.longest_pause
         return replace(struck, pause=pause, pause_until=now + pause)

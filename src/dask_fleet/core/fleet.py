@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections import deque
+import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import islice
 from types import MappingProxyType
 
-from dask_fleet.core.causes import Cause, Reason
-from dask_fleet.core.commands import Start
+from dask_fleet.core.causes import Cause, Reason, because
+from dask_fleet.core.commands import TurnAway
 from dask_fleet.core.decide import Decision
+from dask_fleet.core.draft import names_of
 from dask_fleet.core.endings import Ending
 from dask_fleet.core.facts import (
     Accepted,
@@ -28,20 +30,13 @@ from dask_fleet.core.facts import (
 )
 from dask_fleet.core.failures import FailureMemory
 from dask_fleet.core.instance import Instance, Takeback
+from dask_fleet.core.recent import Starts, Target, Targets
 from dask_fleet.core.settings import Limits, Settings
-from dask_fleet.core.snapshot import Ranking, Snapshot, Started, Wanted
-from dask_fleet.core.states import PRESENT, REQUESTED_STATES, State
+from dask_fleet.core.snapshot import Ranking, Snapshot, Wanted
+from dask_fleet.core.states import REQUESTED_STATES, State
 
-#: Names of workers that are over and are still known, to turn them away.
+#: At least so many names of workers that are over are known, to turn them away.
 DEPARTED_LENGTH = 10_000
-
-
-@dataclass(slots=True)
-class Target:
-    """The number of workers that should exist, and who said so."""
-
-    workers: int = 0
-    by: Cause = Cause.SCALED
 
 
 class Fleet:
@@ -90,18 +85,21 @@ class Fleet:
         self._recallable = recallable
         #: Every instance that is not over, in the order of planning.
         self._instances: dict[str, Instance] = {}
+        #: The token of the instance that a worker name belongs to.
+        self._homes: dict[str, str] = {}
         #: Endings that were told of and not yet looked at.
         self._endings: dict[str, Ending] = {}
-        #: Worker names of instances that are over, oldest first.
-        self._departed: deque[str] = deque(maxlen=DEPARTED_LENGTH)
+        #: Worker names of instances that are over, oldest first, and from when on one
+        #: that the scheduler still sees is turned away.
+        self._departed: dict[str, float] = {}
+        #: When the scheduler was last told to send a departed one away.
         self._turned_away: dict[str, float] = {}
-        #: Earlier targets; strictly falling, oldest first: a later one that was not
-        #: lower makes an earlier one irrelevant for the calm window.
-        self._wanted: deque[Wanted] = deque()
-        self._started: deque[Started] = deque()
+        self._wanted = Targets()
+        self._started = Starts()
         self._ranking: Ranking | None = None
         self._next_serial = 0
         self._round = 0
+        self._hearing_since: float | None = -math.inf
 
     @property
     def instances(self) -> Mapping[str, Instance]:
@@ -111,32 +109,29 @@ class Fleet:
     @property
     def plan(self) -> set[str]:
         """Names of the workers that should exist."""
-        return self._names(PRESENT)
+        every = self._instances.values()
+        return {name for one in every if one.is_present for name in one.workers}
 
     @property
     def requested(self) -> set[str]:
         """Names that the resource manager accepted and was not told to drop."""
-        return self._names(REQUESTED_STATES)
+        every = self._instances.values()
+        return {
+            name
+            for one in every
+            if one.state in REQUESTED_STATES
+            for name in one.workers
+        }
 
     @property
     def turned_away(self) -> Mapping[str, float]:
         """Names the scheduler was told to send away, and when (seconds)."""
         return MappingProxyType(self._turned_away)
 
-    def _names(self, states: frozenset[State]) -> set[str]:
-        return {
-            name
-            for one in self._instances.values()
-            if one.state in states
-            for name in one.workers
-        }
-
     def home_of(self, worker: str) -> Instance | None:
         """Return the instance that a worker name belongs to, if it is in the books."""
-        for one in self._instances.values():
-            if worker in one.workers:
-                return one
-        return None
+        token = self._homes.get(worker)
+        return None if token is None else self._instances[token]
 
     def set_target(self, workers: int, *, now: float, by: Cause = Cause.SCALED) -> None:
         """Set how many workers should exist.
@@ -150,25 +145,14 @@ class Fleet:
         by
             Who says so.
         """
-        self._remember_wanted(Wanted(now, self.target.workers))
+        self._wanted.note(Wanted(now, self.target.workers), self.limits.calm)
         self.target = Target(workers, by)
 
     def set_limits(self, limits: Limits, *, now: float) -> None:
         """Replace the limits; a new calm window is seeded with the present size."""
         self.limits = limits
         self._wanted.clear()
-        present = sum(
-            one.size for one in self._instances.values() if one.state in PRESENT
-        )
-        self._remember_wanted(Wanted(now, present))
-
-    def _remember_wanted(self, one: Wanted) -> None:
-        while self._wanted and self._wanted[-1].workers <= one.workers:
-            self._wanted.pop()
-        while self._wanted and self._wanted[0].until + self.limits.calm < one.until:
-            self._wanted.popleft()
-        if self.limits.calm:
-            self._wanted.append(one)
+        self._wanted.note(Wanted(now, len(self.plan)), limits.calm)
 
     def forgive(self) -> None:
         """Forget failed starts: somebody asks anew."""
@@ -184,16 +168,21 @@ class Fleet:
         seen
             Names of the workers that the scheduler sees; ``None`` if it is silent.
         """
+        if seen is None:
+            self._hearing_since = None
+        elif self._hearing_since is None:
+            self._hearing_since = now
         return Snapshot(
             now=now,
             target=self.target.workers,
-            instances=self._instances,
+            instances=self._instances.copy(),
             seen=seen,
             settings=self.settings,
             limits=self.limits,
-            endings=self._endings,
-            departed=frozenset(self._departed),
-            turned_away=self._turned_away,
+            endings=self._endings.copy(),
+            hearing_since=now if self._hearing_since is None else self._hearing_since,
+            departed=self._departed.copy(),
+            turned_away=self._turned_away.copy(),
             failures=self.failures,
             wanted=tuple(self._wanted),
             started=tuple(self._started),
@@ -213,29 +202,44 @@ class Fleet:
         decision
             Made from the last snapshot; nothing may have been applied in between.
         """
+        instances, homes = self._instances, self._homes
         for one in decision.changed:
             if one.state is State.GONE:
-                self._instances.pop(one.token, None)
-                self._departed.extend(one.workers)
-            else:
-                self._instances[one.token] = one
-        self._endings.clear()
+                self._forget(one, decision.now)
+                continue
+            if one.token not in instances:
+                for name in one.workers:
+                    homes[name] = one.token
+            instances[one.token] = one
         self._ranking = decision.ranking
         self.failures = decision.failures
         if decision.planned:
             self._next_serial += decision.planned
             self._round += 1
-        self._count_starts(decision)
-
-    def _count_starts(self, decision: Decision) -> None:
-        growth = self.limits.growth
-        if growth is None:
-            return
-        while self._started and self._started[0].at <= decision.now - growth.period:
-            self._started.popleft()
         for command in decision.commands:
-            if isinstance(command, Start):
-                self._started.append(Started(decision.now, len(command.workers)))
+            if isinstance(command, TurnAway):
+                self._turned_away.update(dict.fromkeys(command.workers, decision.now))
+        if self.limits.growth is not None:
+            self._started.note(decision.commands, decision.now, self.limits.growth)
+        self._trim_departed()
+
+    def _forget(self, one: Instance, now: float) -> None:
+        """It is over; its names are known for a while, to turn away who bears them."""
+        self._endings.pop(one.token, None)
+        self._instances.pop(one.token, None)
+        # The scheduler may take a moment to notice the end of one that it has seen.
+        grace = 0.0 if one.seen_at is None else self.settings.deadlines.ask_again
+        for name in one.workers:
+            self._homes.pop(name, None)
+            self._departed[name] = now + grace
+
+    def _trim_departed(self) -> None:
+        """Forget the oldest, not at each decision."""
+        surplus = len(self._departed) - DEPARTED_LENGTH
+        if surplus > DEPARTED_LENGTH:
+            self._departed = dict(islice(self._departed.items(), surplus, None))
+            known = self._departed.keys() & self._turned_away.keys()
+            self._turned_away = {name: self._turned_away[name] for name in known}
 
     def apply(self, fact: Fact, now: float) -> list[Reason]:
         """Take note of what became of a command or of an instance.
@@ -268,20 +272,36 @@ class Fleet:
     def _accepted(self, fact: Accepted, now: float) -> list[Reason]:
         for one in self._of(fact.tokens, State.PLANNED):
             self._put(one.moved(State.REQUESTED, now))
+        self._answered(fact.tokens)
         return []
+
+    def _answered(self, tokens: Iterable[str]) -> None:
+        """The answer came after something else had changed the instance's state."""
+        for one in self._of(tokens, State.ARRIVED, State.LOST):
+            if one.asked_at is not None:
+                self._put(one.but(asked_at=None))
 
     def _refused(self, fact: Refused, now: float) -> list[Reason]:
         refused = self._of(fact.tokens, State.PLANNED)
+        ending, patience = fact.ending, self.settings.patience
         for one in refused:
-            self._put(one.moved(State.FAILED, now, str(fact.ending)))
+            self._put(one.moved(State.FAILED, now, str(ending)))
             self.failures = self.failures.struck(
-                fact.ending, one.round, now, self.settings.patience, arrived=False
+                ending, one.round, now, patience, arrived=False
             )
+        self._answered(fact.tokens)
         if not refused:
             return []
-        names = tuple(name for one in refused for name in one.workers)
-        figures = {"kind": str(fact.ending.kind), "detail": fact.ending.detail}
-        return [Reason(Cause.START_FAILED, names, figures)]
+        names = names_of(refused)
+        return [
+            because(
+                Cause.START_FAILED,
+                *names,
+                count=len(names),
+                kind=str(ending.kind),
+                detail=ending.detail,
+            )
+        ]
 
     def _ranked(self, fact: Ranked, now: float) -> list[Reason]:
         if self._ranking is not None:
@@ -291,56 +311,67 @@ class Fleet:
     def _rank_failed(self, fact: RankFailed, now: float) -> list[Reason]:
         if self._ranking is not None:
             self._ranking = replace(self._ranking, at=now, failed=True)
-        figures = {"call": "workers_to_close", "detail": fact.detail}
-        return [Reason(Cause.CALL_FAILED, figures=figures)]
+        return [because(Cause.CALL_FAILED, call="workers_to_close", detail=fact.detail)]
 
     def _retired(self, fact: Retired, now: float) -> list[Reason]:
+        # One whose drain was taken back, too late as it turns out, is retired as well.
         retired = self._of(fact.tokens, State.DRAINING)
+        back = self._of(fact.tokens, State.ARRIVED, State.LOST)
+        retired += [one for one in back if one.asked_at is not None]
         for one in retired:
             self._put(one.moved(State.LEAVING, now, "retired"))
         if not retired:
             return []
-        names = tuple(name for one in retired for name in one.workers)
-        return [Reason(Cause.RETIRED, names, {"count": len(names)})]
+        names = names_of(retired)
+        return [because(Cause.RETIRED, *names, count=len(names))]
 
     def _kept(self, fact: Kept, now: float) -> list[Reason]:
-        kept = self._of(fact.tokens, State.DRAINING)
-        for one in kept:
-            self._put(one.moved(State.ARRIVED, now, f"stays: {fact.detail}"))
+        kept = []
+        for one in self._of(fact.tokens, State.DRAINING):
+            if one.trouble.takeback is Takeback.ASKED:
+                self._put(one.moved(State.ARRIVED, now, "taken back"))
+                continue
+            back = one.moved(State.ARRIVED, now, f"stays: {fact.detail}")
+            self._put(back.troubled(kept_at=now))
+            kept.append(one)
+        self._answered(fact.tokens)
         if not kept:
             return []
-        if self._ranking is not None:
+        if self._ranking is not None and not self._ranking.is_out:
             self._ranking = replace(self._ranking, at=now)
-        names = tuple(name for one in kept for name in one.workers)
-        return [Reason(Cause.HELD, names, {"count": len(names), "detail": fact.detail})]
+        names = names_of(kept)
+        return [because(Cause.HELD, *names, count=len(names), detail=fact.detail)]
 
     def _recalled(self, fact: Recalled, now: float) -> list[Reason]:
+        # The drain itself still owes its answer; until then no second one is begun.
         for one in self._of(fact.tokens, State.DRAINING):
-            self._put(one.moved(State.ARRIVED, now, "taken back"))
+            self._put(one.moved(State.ARRIVED, now, "taken back", asked_at=now))
         return []
 
     def _recall_refused(self, fact: RecallRefused, now: float) -> list[Reason]:
         for one in self._of(fact.tokens, State.DRAINING):
-            self._put(replace(one, takeback=Takeback.REFUSED))
+            self._put(one.troubled(takeback=Takeback.REFUSED))
         return []
 
     def _released(self, fact: Released, now: float) -> list[Reason]:
         for one in self._of(fact.tokens, State.LEAVING):
-            self._put(replace(one, asked_at=None, released=True))
+            self._put(one.but(asked_at=None))
         return []
 
     def _release_failed(self, fact: ReleaseFailed, now: float) -> list[Reason]:
         failed = self._of(fact.tokens, State.LEAVING)
         for one in failed:
-            self._put(replace(one, asked_at=None, released=False))
+            self._put(one.but(asked_at=None).troubled(unreleased=True))
         if not failed:
             return []
-        names = tuple(name for one in failed for name in one.workers)
-        figures = {"call": "scale_down", "detail": fact.detail}
-        return [Reason(Cause.CALL_FAILED, names, figures)]
+        names = names_of(failed)
+        return [
+            because(Cause.CALL_FAILED, *names, call="scale_down", detail=fact.detail)
+        ]
 
     def _turned(self, fact: TurnedAway, now: float) -> list[Reason]:
-        self._turned_away.update(dict.fromkeys(fact.workers, now))
+        known = [name for name in fact.workers if name in self._departed]
+        self._turned_away.update(dict.fromkeys(known, now))
         return []
 
     def _ended(self, fact: Ended, now: float) -> list[Reason]:

@@ -7,16 +7,21 @@
 
 Never one that would leave fewer workers than the target. An instance whose start is
 just being asked for cannot be withdrawn before the answer is there; it is reserved as
-the next to go, so that no arrived worker leaves in its place.
+the next to go, so that no arrived worker leaves in its place. While the scheduler is
+silent those that are lost may be there all the same, and stay.
+
+Among the arrived, those that the scheduler refused to let go a short while ago come
+last, whatever the ranking says: one that has to stay must not keep those that may go.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dask_fleet.core.instance import Instance
-from dask_fleet.core.observe import Survey
+from dask_fleet.core.survey import Survey
 
 
 @dataclass(slots=True)
@@ -25,7 +30,7 @@ class Leavers:
 
     Parameters
     ----------
-    unplanned
+    unasked
         Nothing was asked yet: just forget them.
     withdrawn
         The resource manager has to drop them; the scheduler does not see them.
@@ -33,7 +38,7 @@ class Leavers:
         Workers that still have to go, from among the arrived.
     """
 
-    unplanned: list[Instance] = field(default_factory=list)
+    unasked: list[Instance] = field(default_factory=list)
     withdrawn: list[Instance] = field(default_factory=list)
     surplus: int = 0
 
@@ -52,14 +57,14 @@ def without_arrived(survey: Survey, surplus: int) -> Leavers:
     newest = sorted(survey.planned, key=_newest_first)
     for one in newest:
         if one.asked_at is None and one.size <= leavers.surplus:
-            leavers.unplanned.append(one)
+            leavers.unasked.append(one)
             leavers.surplus -= one.size
     for one in newest:
         if one.asked_at is not None and one.size <= leavers.surplus:
             leavers.surplus -= one.size
     waiting = sorted(survey.requested, key=_newest_first)
-    longest_lost = sorted(survey.lost, key=_longest_first)
-    for one in (*waiting, *longest_lost):
+    lost = [] if survey.silent else sorted(survey.lost, key=_longest_first)
+    for one in (*waiting, *lost):
         if one.size <= leavers.surplus:
             leavers.withdrawn.append(one)
             leavers.surplus -= one.size
@@ -79,23 +84,49 @@ def cheapest_arrived(
     survey
         Where everybody is.
     ranked
-        Names of workers, cheapest first; unknown names are passed over.
+        Names of workers, cheapest first; unknown names are passed over. It may name
+        more than have to go.
     surplus
         Workers that have to go.
     """
-    home = {name: one for one in survey.arrived for name in one.workers}
-    open_names: dict[str, int] = {}
     chosen = []
-    for name in dict.fromkeys(ranked):
-        one = home.get(name)
-        if one is None or one.asked_at is not None:
-            continue
-        left = open_names.get(one.token, one.size) - 1
-        open_names[one.token] = left
-        if not left and one.size <= surplus:
+    for one in _by_cost(survey, ranked):
+        if one.size <= surplus:
             chosen.append(one)
             surplus -= one.size
+            if not surplus:
+                break
     return chosen
+
+
+def _by_cost(survey: Survey, ranked: Iterable[str]) -> list[Instance]:
+    """Return the instances that may go: an instance costs what its last worker does."""
+    home = {name: one for one in survey.arrived for name in one.workers}
+    open_names: dict[str, int] = {}
+    may_go = []
+    for name in dict.fromkeys(ranked):
+        one = home.get(name)
+        if one is None:
+            continue
+        left = one.size - 1
+        if left:
+            left = open_names.get(one.token, one.size) - 1
+            open_names[one.token] = left
+        if not left and one.asked_at is None:
+            may_go.append(one)
+    now = survey.facts.now
+    fresh = now - survey.facts.settings.deadlines.refused
+    kept = {one.token: at for one in may_go if (at := _kept_at(one)) > fresh}
+    if not kept:
+        return may_go
+    late = sorted(
+        [one for one in may_go if one.token in kept], key=lambda one: kept[one.token]
+    )
+    return [one for one in may_go if one.token not in kept] + late
+
+
+def _kept_at(one: Instance) -> float:
+    return -math.inf if one.trouble.kept_at is None else one.trouble.kept_at
 
 
 def _newest_first(one: Instance) -> int:

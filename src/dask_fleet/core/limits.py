@@ -2,22 +2,26 @@
 
 In this order, each working on what the one before it let through:
 
-1. *bounds*: the minimum and maximum; the maximum wins.
-2. *quota*: what the resource manager allows in all.
+1. *bounds*: the minimum and maximum, in whole instances; the maximum wins, but what
+   allows a worker allows an instance.
+2. *quota*: what the resource manager allows in all, in whole instances.
 3. *growth*: how many may be added in one period.
-4. *shrink budget*: how many may be on their way out at the same time.
+4. *shrink budget*: how many arrived ones may drain at the same time.
 5. *calm window*: nothing is closed before the target was lower for so many seconds;
    the reference is the highest target of that time, seeded with the size that the
    cluster had when the window was set up.
-6. *breaker*: nothing is added in the pause after failed starts, little right after
-   it, and nothing at all while the breaker is open.
+6. *breaker*: nothing is added in the pause after failed starts, and little right
+   after it. Once the breaker is open the pauses are long.
 
 Bounds and quota say what should exist in the end; the other four only say how far to
-go now, and when to look again.
+go now, and when to look again. Growth and breaker speak of what is asked for: what is
+planned and was not asked for yet is not there for them, and is given up where they do
+not allow it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -38,10 +42,14 @@ class Standing:
         The memory of failed starts, as of now.
     present
         Planned, requested, arrived or lost.
-    on_the_way_out
-        Draining or leaving, and still seen by the scheduler.
+    unasked
+        Those of them that were not asked for yet.
+    arrived
+        Those of them that have arrived.
+    draining
+        Not present any more, and still at work.
     unproven, proven
-        Present ones of rounds after the last failure, without and with proof.
+        Asked-for ones of rounds after the last failure, without and with proof.
     proof_at
         When the next of the unproven will have proved itself; ``None`` if none has
         arrived.
@@ -50,10 +58,22 @@ class Standing:
     facts: Snapshot
     failures: FailureMemory
     present: int = 0
-    on_the_way_out: int = 0
+    unasked: int = 0
+    arrived: int = 0
+    draining: int = 0
     unproven: int = 0
     proven: int = 0
     proof_at: float | None = None
+
+    @property
+    def asked(self) -> int:
+        """Present ones that were asked for."""
+        return self.present - self.unasked
+
+    @property
+    def step(self) -> int:
+        """Workers that come and go together."""
+        return self.facts.settings.workers_per_instance
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +87,15 @@ class Verdict:
 
 def bounds(wanted: int, s: Standing) -> Verdict:
     """Hold the target between minimum and maximum."""
-    limits = s.facts.limits
-    if wanted > limits.maximum:
-        capped = int(limits.maximum)
-        return Verdict(capped, because(Cause.CAPPED, wanted=wanted, limit=capped))
-    if wanted < limits.minimum:
-        low = limits.minimum
+    low, high = s.facts.limits.minimum, s.facts.limits.maximum
+    if high < math.inf:
+        capped = int(high) // s.step * s.step
+        if high >= 1:
+            capped = max(capped, s.step)
+        if wanted > capped:
+            return Verdict(capped, because(Cause.CAPPED, wanted=wanted, limit=capped))
+        low = min(low, capped)
+    if wanted < low:
         return Verdict(low, because(Cause.RAISED, wanted=wanted, limit=low))
     return Verdict(wanted)
 
@@ -80,8 +103,9 @@ def bounds(wanted: int, s: Standing) -> Verdict:
 def quota(wanted: int, s: Standing) -> Verdict:
     """Hold the target to what the resource manager allows."""
     limit = s.facts.limits.quota
-    if limit is None or wanted <= limit:
+    if limit is None or wanted <= limit // s.step * s.step:
         return Verdict(wanted)
+    limit = limit // s.step * s.step
     detail = s.facts.limits.quota_detail
     return Verdict(
         limit, because(Cause.QUOTA, wanted=wanted, limit=limit, detail=detail)
@@ -91,12 +115,12 @@ def quota(wanted: int, s: Standing) -> Verdict:
 def growth(wanted: int, s: Standing) -> Verdict:
     """Add at most so many in one period."""
     rate = s.facts.limits.growth
-    if rate is None or wanted <= s.present:
+    if rate is None or wanted <= s.asked:
         return Verdict(wanted)
     recent = [one for one in s.facts.started if one.at > s.facts.now - rate.period]
     used = sum(one.workers for one in recent)
-    budget = max(rate.at_least, int(rate.factor * max(0, s.present - used)))
-    allowed = min(wanted, s.present + max(0, budget - used))
+    budget = max(rate.at_least, int(rate.factor * max(0, s.asked - used)))
+    allowed = min(wanted, s.asked + max(0, budget - used))
     if allowed == wanted:
         return Verdict(wanted)
     wake_at = recent[0].at + rate.period if recent else s.facts.now + rate.period
@@ -105,14 +129,16 @@ def growth(wanted: int, s: Standing) -> Verdict:
 
 
 def shrink_budget(wanted: int, s: Standing) -> Verdict:
-    """Let at most so many be on their way out at the same time.
+    """Let at most so many drain at the same time; others go before them.
 
-    There is no time to look again: one of those that leave will wake us.
+    There is no time to look again: one of those that drain will wake us.
     """
-    room = s.facts.limits.shrink_budget - s.on_the_way_out
-    if wanted >= s.present or s.present - wanted <= room:
+    room = s.facts.limits.shrink_budget - s.draining
+    if not s.draining:
+        room = max(room, s.step)
+    if s.arrived - wanted <= room:
         return Verdict(wanted)
-    allowed = s.present - max(0, int(room))
+    allowed = s.arrived - max(0, int(room))
     return Verdict(allowed, because(Cause.SHRINK, wanted=wanted, allowed=allowed))
 
 
@@ -135,23 +161,22 @@ def calm_window(wanted: int, s: Standing) -> Verdict:
 
 def breaker(wanted: int, s: Standing) -> Verdict:
     """Add nothing in a pause after failures, and little right after it."""
-    memory, settings = s.failures, s.facts.settings
-    if wanted <= s.present or not memory.strikes:
+    memory, now = s.failures, s.facts.now
+    if wanted <= s.asked or not memory.strikes:
         return Verdict(wanted)
-    opened = memory.is_open(settings.patience)
+    pausing = now < memory.pause_until
+    room = 0 if pausing else max(0, max(s.proven, s.step) - s.unproven)
+    allowed = min(wanted, s.asked + room)
+    if allowed == wanted:
+        return Verdict(wanted)
+    opened = memory.is_open(s.facts.settings.patience)
     reason = because(
         Cause.BREAKER if opened else Cause.PAUSE,
         strikes=memory.strikes,
         pause=memory.pause,
         detail=str(memory.last),
     )
-    if s.facts.now < memory.pause_until:
-        return Verdict(s.present, reason, memory.pause_until)
-    room = max(s.proven, settings.workers_per_instance) - s.unproven
-    allowed = min(wanted, s.present + max(0, room))
-    if allowed == wanted:
-        return Verdict(wanted)
-    return Verdict(allowed, reason, s.proof_at)
+    return Verdict(allowed, reason, memory.pause_until if pausing else s.proof_at)
 
 
 Limiter = Callable[[int, Standing], Verdict]

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dask_fleet.core.causes import Reason
-from dask_fleet.core.commands import Drain, Recall, Release, Start
+from dask_fleet.core.commands import Recall
 from dask_fleet.core.decide import Decision
-from dask_fleet.core.states import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +21,7 @@ class Recommendation:
     target
         The target that was asked about.
     start
-        How many workers would be asked for.
+        How many workers would be planned and asked for.
     recall
         Names of leaving workers that would be taken back.
     workers
@@ -47,29 +46,21 @@ def recommendation(decision: Decision) -> Recommendation:
     decision
         Made from the facts of now with another target.
     """
-    start = 0
     recall: tuple[str, ...] = ()
-    leave: list[str] = []
-    for one in decision.changed:
-        if one.state is State.GONE and one.story and "not needed" in one.story[-1].why:
-            leave.extend(one.workers)
     for command in decision.commands:
-        if isinstance(command, Start):
-            start = len(command.workers)
-        elif isinstance(command, Recall):
+        if isinstance(command, Recall):
             recall = command.workers
-        elif isinstance(command, (Release, Drain)):
-            leave.extend(command.workers)
+    start = max(0, decision.after - decision.before - len(recall))
     status: Literal["up", "down", "same"] = "same"
     if start or recall:
         status = "up"
-    elif decision.after < decision.before:
+    elif decision.leave:
         status = "down"
     return Recommendation(
         status=status,
         target=decision.target,
         start=start,
         recall=recall,
-        workers=tuple(leave),
+        workers=decision.leave,
         reasons=decision.reasons,
     )

@@ -22,7 +22,11 @@ class Deadlines:
     leave
         *Leaving* for longer: released again, with doubling pauses.
     ask_again
-        A refused retirement or a failed ranking is tried again after this time.
+        A refused retirement or a failed ranking is tried again after this time. While
+        the fleet is closing it takes the place of ``leave``.
+    refused
+        For so long an instance that the scheduler refused to let go stands behind the
+        others, so that one that has to stay does not keep those that may go.
     """
 
     start_warn: float = 30.0
@@ -30,6 +34,7 @@ class Deadlines:
     lost: float = 15.0
     leave: float = 10.0
     ask_again: float = 1.0
+    refused: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,7 @@ class Patience:
         one that lives longer wipes the slate clean.
     proof
         Seconds after its arrival from when a worker counts as a reason to start more.
+        One that ends before has failed at birth whatever its ending is called.
     """
 
     first_pause: float = 1.0
@@ -94,7 +100,7 @@ class Limits:
     growth
         ``None``: no limit of growth.
     shrink_budget
-        Workers that may be on their way out at the same time.
+        Workers that may drain at the same time; a whole instance always may.
     calm
         Seconds for which the target must have been lower before anything is closed.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -22,7 +23,8 @@ class Ranking:
     at
         When it was asked or answered, in seconds.
     workers
-        Names, cheapest first; ``None`` while the answer is out.
+        Names, cheapest first; ``None`` while the answer is out. An answer serves the
+        first decision after it and is empty from then on.
     failed
         Nobody could say; asked again later.
     """
@@ -31,6 +33,11 @@ class Ranking:
     at: float
     workers: tuple[str, ...] | None = None
     failed: bool = False
+
+    @property
+    def is_out(self) -> bool:
+        """The question was asked and neither answered nor given up."""
+        return self.workers is None and not self.failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +58,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All facts of one moment.
+    """All facts of one moment. Nothing in it changes afterwards.
 
     Parameters
     ----------
@@ -67,10 +74,14 @@ class Snapshot:
         Numbers to decide by.
     endings
         Instances that the resource manager says are no more, by token.
+    hearing_since
+        Since when the scheduler has answered without a break (seconds). What depends on
+        its word is given the full time from then on.
     departed
-        Worker names of instances that are over, as far as remembered.
+        Worker names of instances that are over, as far as remembered, and from when on
+        (seconds) one that the scheduler still sees is turned away.
     turned_away
-        Names the scheduler was told to send away, and when (seconds).
+        Those of them that it was told to send away, and when last (seconds).
     failures
         The memory of failed starts.
     wanted
@@ -94,7 +105,8 @@ class Snapshot:
     settings: Settings = field(default_factory=Settings)
     limits: Limits = field(default_factory=Limits)
     endings: Mapping[str, Ending] = field(default_factory=dict)
-    departed: frozenset[str] = frozenset()
+    hearing_since: float = -math.inf
+    departed: Mapping[str, float] = field(default_factory=dict)
     turned_away: Mapping[str, float] = field(default_factory=dict)
     failures: FailureMemory = field(default_factory=FailureMemory)
     wanted: tuple[Wanted, ...] = ()

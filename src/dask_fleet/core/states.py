@@ -24,7 +24,7 @@ class State(str, Enum):
     PLANNED = "planned"
     #: Accepted by the resource manager; none of its workers has been seen.
     REQUESTED = "requested"
-    #: At least one of its workers is, or was a moment ago, with the scheduler.
+    #: At least one of its workers is with the scheduler, as far as known.
     ARRIVED = "arrived"
     #: The scheduler gives it no new task and moves its results away.
     DRAINING = "draining"
@@ -40,15 +40,21 @@ class State(str, Enum):
     def __str__(self) -> str:
         return self.value
 
+    # Enum's own runs in Python, once for each look into a table; members are equal to
+    # their values, so this is the right one as well.
+    __hash__ = str.__hash__
+
 
 #: From each state, the states that may follow. This is the whole life of an instance.
+#: One that drains is not called lost when the scheduler does not see it any more: that
+#: is what draining leads to, and the answer to the drain is owed anyhow.
 MOVES: dict[State, frozenset[State]] = {
     State.PLANNED: frozenset({State.REQUESTED, State.FAILED, State.GONE}),
     State.REQUESTED: frozenset(
         {State.ARRIVED, State.LEAVING, State.FAILED, State.GONE}
     ),
     State.ARRIVED: frozenset({State.DRAINING, State.LEAVING, State.LOST, State.GONE}),
-    State.DRAINING: frozenset({State.ARRIVED, State.LEAVING, State.LOST, State.GONE}),
+    State.DRAINING: frozenset({State.ARRIVED, State.LEAVING, State.GONE}),
     State.LEAVING: frozenset({State.GONE}),
     State.FAILED: frozenset({State.LEAVING, State.GONE}),
     State.LOST: frozenset({State.ARRIVED, State.LEAVING, State.GONE}),

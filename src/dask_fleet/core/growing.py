@@ -1,0 +1,81 @@
+"""More workers: drains are taken back first, then new instances are asked for."""
+
+from __future__ import annotations
+
+import math
+
+from dask_fleet.core.causes import Cause
+from dask_fleet.core.commands import Recall, Start
+from dask_fleet.core.draft import Draft, names_of, tokens_of
+from dask_fleet.core.instance import Instance, Takeback
+from dask_fleet.core.states import State
+
+
+def grow(draft: Draft, missing: int) -> None:
+    """Bring in what is missing, and ask for what was planned before.
+
+    Parameters
+    ----------
+    draft
+        The decision in the making.
+    missing
+        Workers; zero or less if none is.
+    """
+    if missing > 0 and draft.facts.recallable:
+        missing -= _recall(draft, missing)
+    waiting = draft.survey.planned
+    # One call at a time: it is bulk that resource managers are good at, and nobody who
+    # writes one has to think of two at once. What comes up meanwhile is planned, and
+    # asked for once the answer is there.
+    call_is_out = any(one.asked_at is not None for one in waiting)
+    now = draft.facts.now
+    new = _plan(draft, missing, None if call_is_out else now) if missing > 0 else []
+    if call_is_out or not (waiting or new):
+        return
+    asked = [draft.survey.change(one.but(asked_at=now)) for one in waiting] + new
+    draft.commands.append(Start(tokens_of(asked), names_of(asked)))
+    draft.say(Cause.STARTING, asked)
+
+
+def _plan(draft: Draft, missing: int, asked_at: float | None) -> list[Instance]:
+    """Plan whole instances, as many as hold what is missing."""
+    facts = draft.facts
+    size, now, round = facts.settings.workers_per_instance, facts.now, facts.round + 1
+    first = facts.next_serial
+    story = (now, State.PLANNED.value, "")
+    new = []
+    for serial in range(first, first + math.ceil(missing / size)):
+        token = f"{facts.prefix}{serial}"
+        workers = (
+            (token,) if size == 1 else tuple([f"{token}-{i}" for i in range(size)])
+        )
+        one = Instance(
+            token, workers, serial, round, State.PLANNED, now, asked_at, story=story
+        )
+        new.append(one)
+    draft.survey.changed.update({one.token: one for one in new})
+    draft.planned = len(new)
+    draft.gained += size * len(new)
+    return new
+
+
+def _recall(draft: Draft, missing: int) -> int:
+    """Take back those that drain, the latest first; return how many workers."""
+    latest_first = sorted(
+        draft.survey.draining, key=lambda one: (-one.since, -one.serial)
+    )
+    chosen: list[Instance] = []
+    found = 0
+    for one in latest_first:
+        if found >= missing:
+            break
+        if one.trouble.takeback is Takeback.NOT_ASKED:
+            chosen.append(one)
+            found += one.size
+    if chosen:
+        for one in chosen:
+            draft.survey.change(one.troubled(takeback=Takeback.ASKED))
+        draft.commands.append(Recall(tokens_of(chosen), names_of(chosen)))
+        draft.say(Cause.RECALLED, chosen)
+        draft.gained += found
+    return found
