@@ -22,6 +22,8 @@ from dask_fleet.processes import ForkServer, WarmNanny
 
 T = TypeVar("T")
 
+_ROOTS = [str(Path(__file__).parents[2])]
+
 #: Seconds; nothing here takes nearly as long unless it hangs.
 LIMIT = 60
 
@@ -112,16 +114,12 @@ class Manager:
 
 
 @contextmanager
-def manager(
-    folder: Path, text: str, *arguments: str, stderr: int | None = None
-) -> Iterator[Manager]:
+def manager(folder: Path, text: str, *arguments: str) -> Iterator[Manager]:
     """Run a script; kill its whole process group in the end."""
-    script = folder / "script.py"
-    script.write_text(textwrap.dedent(text))
     process = subprocess.Popen(
-        [sys.executable, str(script), *arguments],
+        _command(folder, text, arguments),
+        env=_environ(),
         stdout=subprocess.PIPE,
-        stderr=stderr,
         text=True,
         start_new_session=True,
     )
@@ -134,15 +132,28 @@ def manager(
 
 
 def outcome(
-    folder: Path, text: str, *arguments: str
+    folder: Path | None, text: str, *arguments: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a script to its end."""
-    script = folder / "script.py"
-    script.write_text(textwrap.dedent(text))
+    """Run a script to its end; as if at a prompt if there is no folder for it."""
     return subprocess.run(
-        [sys.executable, str(script), *arguments],
+        _command(folder, text, arguments),
+        env=_environ(),
         capture_output=True,
         text=True,
         timeout=LIMIT,
         check=False,
     )
+
+
+def _command(folder: Path | None, text: str, arguments: Iterable[str]) -> list[str]:
+    text = textwrap.dedent(text)
+    if folder is None:
+        return [sys.executable, "-c", text, *arguments]
+    script = folder / "script.py"
+    script.write_text(text)
+    return [sys.executable, str(script), *arguments]
+
+
+def _environ() -> dict[str, str]:
+    """Let scripts import this package and the tests'."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([*_ROOTS, *sys.path])}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import signal
 import socket
 import threading
 from collections.abc import Iterable
@@ -48,6 +49,7 @@ def main(settings: dict[str, Any]) -> NoReturn:
         process id; ``tracker``, the descriptor of its resource tracker;
         ``preload``, names of further modules to import.
     """
+    _ignore_interrupts()
     control = socket.socket(fileno=settings["control"])
     control.setblocking(True)
     control.set_inheritable(False)
@@ -70,6 +72,18 @@ def main(settings: dict[str, Any]) -> NoReturn:
         os._exit(0)
     del server, control
     run_child(fork)
+
+
+def _ignore_interrupts() -> None:
+    """Leave Ctrl-C to the manager, here and in all children.
+
+    A terminal sends it to all processes of the job at once; what follows from it is
+    for the manager to say. Children stay in the manager's job otherwise: stopping it
+    (Ctrl-Z), hanging up, and signals to the whole group reach them too.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # It was blocked by the manager, so that none came in before this.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def import_all(preload: Iterable[str]) -> None:

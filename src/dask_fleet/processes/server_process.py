@@ -246,18 +246,24 @@ def _start(
         "tracker": tracker,
         "preload": list(preload),
     }
-    return subprocess.Popen(
-        [
-            os.fsdecode(spawn.get_executable()),
-            *util._args_from_interpreter_flags(),  # type: ignore[attr-defined]
-            "-c",
-            _BOOT,
-            json.dumps(settings),
-        ],
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, **environ},
-        pass_fds=[control.fileno(), tracker],
-    )
+    command = [
+        os.fsdecode(spawn.get_executable()),
+        *util._args_from_interpreter_flags(),  # type: ignore[attr-defined]
+        "-c",
+        _BOOT,
+        json.dumps(settings),
+    ]
+    # A blocked signal stays blocked over exec, until the server ignores it.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **environ},
+            pass_fds=[control.fileno(), tracker],
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _close(fds: list[int]) -> None:
