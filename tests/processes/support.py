@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import select
 import signal
@@ -16,7 +17,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from distributed import Scheduler
+from distributed import Nanny, Scheduler
 
 from dask_fleet.processes import ForkServer, WarmNanny
 
@@ -54,14 +55,11 @@ async def scheduler() -> AsyncIterator[Scheduler]:
         yield made
 
 
-def nanny(
-    scheduler: Scheduler, kind: type[WarmNanny] = WarmNanny, **options: Any
-) -> WarmNanny:
+def nanny(scheduler: Scheduler, kind: type[Nanny] = WarmNanny, **options: Any) -> Any:
     """A nanny with one thread; not yet started."""
-    return kind(
-        scheduler.address,
-        **{"host": "127.0.0.1", "nthreads": 1, "dashboard": False, **options},
-    )
+    quiet = {"silence_logs": logging.ERROR, "dashboard": False}
+    own = {"host": "127.0.0.1", "nthreads": 1, **quiet}
+    return kind(scheduler.address, **{**own, **options})
 
 
 def causes(error: BaseException | None) -> list[BaseException]:
@@ -114,12 +112,15 @@ class Manager:
 
 
 @contextmanager
-def manager(folder: Path, text: str, *arguments: str) -> Iterator[Manager]:
+def manager(
+    folder: Path, text: str, *arguments: str, stderr: int | None = None
+) -> Iterator[Manager]:
     """Run a script; kill its whole process group in the end."""
     process = subprocess.Popen(
         _command(folder, text, arguments),
         env=_environ(),
         stdout=subprocess.PIPE,
+        stderr=stderr,
         text=True,
         start_new_session=True,
     )
