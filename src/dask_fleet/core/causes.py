@@ -41,6 +41,7 @@ class Cause(str, Enum):
     RECALLED = "recalled"
     RETIRED = "retired"
     HELD = "held"
+    DROPPED = "dropped"
     WAITING_FOR_SCHEDULER = "scheduler silent"
     # What happened.
     ARRIVED = "arrived"
@@ -105,6 +106,10 @@ _SENTENCES: dict[Cause, str] = {
     Cause.RECALLED: "took back {count} worker(s) that were about to leave",
     Cause.RETIRED: "{count} worker(s) left as asked",
     Cause.HELD: "{count} worker(s) above the target stay: {detail}",
+    Cause.DROPPED: (
+        "let go of {count} worker(s) by force; lost: {keys} key(s) with {size} that "
+        "only they held, {tasks} running task(s)"
+    ),
     Cause.WAITING_FOR_SCHEDULER: (
         "the scheduler does not answer: nothing is judged lost and no worker is closed"
     ),

@@ -290,9 +290,9 @@ def _shrink_arrived(draft: _Draft, allowed: int, surplus: int) -> None:
         draft.ranking = replace(ranking, workers=())
     surplus -= workers_in(leavers)
     if surplus >= facts.settings.workers_per_instance:
-        detail = "nobody can say who should leave"
-        if not ranking.failed:
-            detail = "the scheduler needs them for now"
+        detail = ranking.detail or "the scheduler needs them for now"
+        if ranking.failed:
+            detail = "nobody can say who should leave"
         draft.survey.say(Cause.HELD, (), count=surplus, detail=detail)
 
 

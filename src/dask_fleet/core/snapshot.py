@@ -25,12 +25,15 @@ class Ranking:
         Names, cheapest first; ``None`` while the answer is out.
     failed
         Nobody could say; asked again later.
+    detail
+        Why fewer workers were named than asked for; empty if there were enough.
     """
 
     target: int
     at: float
     workers: tuple[str, ...] | None = None
     failed: bool = False
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
