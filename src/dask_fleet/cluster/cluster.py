@@ -26,7 +26,7 @@ from dask_fleet.cluster.adaptive import (
     ask,
     checked_options,
 )
-from dask_fleet.cluster.arguments import described, seconds, worker_count
+from dask_fleet.cluster.arguments import described, flag, seconds, worker_count
 from dask_fleet.cluster.awaitables import After
 from dask_fleet.cluster.config import configured_seconds
 from dask_fleet.cluster.control import Control
@@ -34,10 +34,11 @@ from dask_fleet.cluster.errors import ClosedError
 from dask_fleet.cluster.exit import close_at_exit
 from dask_fleet.cluster.hooks import Refusals, WorkerReport
 from dask_fleet.cluster.life import Life
+from dask_fleet.cluster.scheduler_link import Leaving
+from dask_fleet.cluster.scheduler_side import forced
 from dask_fleet.cluster.units import lower_bound, upper_bound, workers_for
 from dask_fleet.core import (
     AskRanking,
-    Cause,
     Ending,
     EndingKind,
     Event,
@@ -175,7 +176,7 @@ class Cluster(BaseCluster):
         workers
             Names.
         """
-        await self._control.link.turn_away(workers)
+        await self._control.side.turn_away(workers)
 
     async def poll(self) -> Mapping[str, WorkerReport]:
         """Ask the resource manager about all workers, in one go.
@@ -195,7 +196,7 @@ class Cluster(BaseCluster):
             if handle is not None
             else configured_seconds("distributed.adaptive.target-duration")
         )
-        return await self._control.link.adaptive_target(duration)
+        return await self._control.side.link.adaptive_target(duration)
 
     async def workers_to_close(self, target: int) -> list[str]:
         """Say which workers should leave, cheapest first.
@@ -213,8 +214,7 @@ class Cluster(BaseCluster):
             Names. Only so many of them leave as are above the target, and none that is
             not in the list.
         """
-        surplus = max(0, len(self.observed) - target)
-        return await self._control.link.workers_to_close(surplus)
+        return await self._control.rank(target)
 
     def default_maximum(self) -> tuple[float, str]:
         """The maximum of ``adapt`` if none is given, and a few words why."""
@@ -261,6 +261,8 @@ class Cluster(BaseCluster):
         *,
         cores: float | None = None,
         memory: str | float | None = None,
+        drain_timeout: str | float | None = None,
+        force: bool = False,
     ) -> Awaitable[None] | None:
         """Set how many workers should exist; ends adaptive scaling.
 
@@ -273,6 +275,13 @@ class Cluster(BaseCluster):
         memory
             Memory in all, such as ``"64 GiB"``. Of several, the one that needs most
             workers counts.
+        drain_timeout
+            How long workers that leave may finish what they run; after that their
+            tasks are given to others. A bare number is seconds. By default
+            ``fleet.drain-timeout``, which is as long as they take.
+        force
+            Let workers go at once, whatever they run or hold; the history says what
+            was lost.
 
         Returns
         -------
@@ -299,15 +308,21 @@ class Cluster(BaseCluster):
             threads_each=self.worker_threads,
             bytes_each=self.worker_memory,
         )
+        how = self._control.leaving()
+        if drain_timeout is not None:
+            limit = seconds("drain_timeout", drain_timeout, positive=False)
+            how = self._control.leaving(drain_timeout=limit)
+        if flag("force", force):
+            how = forced(how)
         if self.asynchronous:
-            self._control.scale(count, Cause.SCALED)
+            self._control.scale(count, how)
             return After(self._control.accepted)
-        self.sync(self._scale, count)
+        self.sync(self._scale, count, how)
         return None
 
-    async def _scale(self, count: int) -> None:
+    async def _scale(self, count: int, how: Leaving) -> None:
         self._control.must_be_open()
-        self._control.scale(count, Cause.SCALED)
+        self._control.scale(count, how)
 
     def adapt(  # type: ignore[override]  # no Adaptive class is needed
         self,
@@ -439,7 +454,7 @@ class Cluster(BaseCluster):
             return
         if control.handle is handle and handle is not None:
             control.target_back()
-            control.scale(wanted, Cause.ADAPTED)
+            control.follow(wanted)
 
     def recommendations(self, target: int) -> Any:
         """Say what ``scale(target)`` would do now, and why, without doing it.

@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import dask.config
+from distributed import Scheduler
 from distributed.core import rpc
 
 from dask_fleet.cluster.adaptive import AdaptHandle, AdaptiveOptions, TargetError
 from dask_fleet.cluster.arguments import described
 from dask_fleet.cluster.config import (
     configured_count,
+    configured_leaving,
     configured_seconds,
     configured_settings,
 )
@@ -30,7 +32,8 @@ from dask_fleet.cluster.errors import ClosedError, StartError
 from dask_fleet.cluster.performer import Manager, Performer
 from dask_fleet.cluster.pulse import Pulse
 from dask_fleet.cluster.reconciler import Reconciler
-from dask_fleet.cluster.scheduler_link import SchedulerLink
+from dask_fleet.cluster.scheduler_link import Leaving, link_to
+from dask_fleet.cluster.scheduler_side import SchedulerSide
 from dask_fleet.cluster.scheduler_stream import SchedulerStream
 from dask_fleet.core import (
     Cause,
@@ -87,28 +90,45 @@ class Control:
         self._call_timeout = configured_seconds("fleet.call-timeout")
         self._record_to: str | None = dask.config.get("fleet.record")
         self.stream: SchedulerStream | None = None
-        self.link = SchedulerLink(self._comm, self.addresses)
-        self._rpc: rpc | None = None
+        self._leaving = configured_leaving()
+        self.side = SchedulerSide(
+            self.addresses, self.departed, self._leaving, self._happened
+        )
         self._reconciler: Reconciler | None = None
         self._follower: asyncio.Task[None] | None = None
 
     # -- opening and closing -----------------------------------------------------
 
-    async def open(self, comm: rpc, is_gone: Callable[[], str | None]) -> None:
+    async def open(
+        self,
+        comm: rpc,
+        scheduler: Scheduler | None,
+        is_gone: Callable[[], str | None],
+    ) -> None:
         """Connect to the scheduler and begin to reconcile.
 
         Parameters
         ----------
         comm
             Connection to the scheduler.
+        scheduler
+            The scheduler, if it runs in this process.
         is_gone
             Says why the scheduler is known to be gone, if it is.
         """
-        self._rpc = comm
+        link, why_plain = await link_to(scheduler, comm, self.addresses)
+        if why_plain:
+            self._happened([because(Cause.PLAIN_SCHEDULER, detail=why_plain)])
+        self.side.connect(link)
+        self.fleet.recallable = link.recallable
         self.stream = SchedulerStream(comm, self.wake, self._reconnected, is_gone)
         await self.stream.open()
         performer = Performer(
-            self._manager, _LogKeeper(self), self._workers_of, self._call_timeout
+            self._manager,
+            self.side,
+            self._workers_of,
+            self._call_timeout,
+            lambda: self.fleet.closing,
         )
         self._reconciler = Reconciler(
             self.fleet,
@@ -192,11 +212,6 @@ class Control:
 
     # -- what is known -------------------------------------------------------------
 
-    def _comm(self) -> rpc:
-        if self._rpc is None:
-            raise ClosedError("the cluster is not connected to a scheduler")
-        return self._rpc
-
     @property
     def workers(self) -> dict[str, dict[str, Any]]:
         """What the scheduler tells of each worker, by address."""
@@ -244,23 +259,38 @@ class Control:
 
     # -- setting the target ----------------------------------------------------------
 
-    def scale(self, workers: int, by: Cause) -> None:
-        """Set the target and act on it at once.
+    def scale(self, workers: int, how: Leaving | None = None) -> None:
+        """Set the target by hand, and act on it at once. Ends adaptive scaling.
 
         Parameters
         ----------
         workers
             The number.
-        by
-            ``Cause.SCALED`` or ``Cause.ADAPTED``.
+        how
+            How workers leave; by default as configured.
         """
+        self.stop_adapting("scale was called")
+        self.side.wish(how or self._leaving)
+        self.fleet.forgive()
+        self._set_target(workers, Cause.SCALED)
+
+    def follow(self, workers: int) -> None:
+        """Set the target as a policy wants it, and act on it at once.
+
+        Parameters
+        ----------
+        workers
+            The number.
+        """
+        self._set_target(workers, Cause.ADAPTED)
+
+    def leaving(self, **changes: Any) -> Leaving:
+        """How workers leave, with some changes."""
+        return replace(self._leaving, **changes)
+
+    def _set_target(self, workers: int, by: Cause) -> None:
         before = self.target
-        now = time.monotonic()
-        if by is Cause.SCALED:
-            self.stop_adapting("scale was called")
-            before = self.target
-            self.fleet.forgive()
-        self.fleet.set_target(workers, now=now, by=by)
+        self.fleet.set_target(workers, now=time.monotonic(), by=by)
         if before != self.target or by is Cause.SCALED:
             reason = because(by, before=before, after=self.target)
             self._note([reason], before=before, after=self.target)
@@ -283,7 +313,7 @@ class Control:
         self.fleet.forgive()
         self.fleet.set_limits(_with_bounds(self._own_limits, options), now=now)
         self.fleet.set_target(before, now=now, by=Cause.ADAPTED)
-        self.link.worker_key = options.worker_key
+        self.side.wish(self.leaving(worker_key=options.worker_key, spare_pinned=True))
         self.handle = handle
         self._target_failed = None
         maximum = (
@@ -314,7 +344,7 @@ class Control:
         target = self.target
         self.fleet.set_limits(self._own_limits, now=time.monotonic())
         self.fleet.set_target(target, now=time.monotonic(), by=Cause.SCALED)
-        self.link.worker_key = None
+        self.side.wish(self._leaving)
         if not quiet:
             self._happened([because(Cause.ADAPT_STOPPED, detail=reason)])
 
@@ -331,6 +361,27 @@ class Control:
         if self._target_failed is not None:
             self._target_failed = None
             self._happened([because(Cause.TARGET_BACK)])
+
+    async def rank(self, target: int) -> list[str]:
+        """Ask the scheduler who should leave to get down to a number of workers.
+
+        Parameters
+        ----------
+        target
+            Workers that should remain.
+
+        Returns
+        -------
+        list of str
+            Names, cheapest first.
+        """
+        instances = [
+            one.workers
+            for one in self.fleet.instances.values()
+            if one.state is State.ARRIVED
+        ]
+        surplus = sum(map(len, instances)) - target
+        return await self.side.rank(instances, surplus)
 
     # -- the loop ------------------------------------------------------------------
 
@@ -512,29 +563,6 @@ class Control:
                 len(self.observed),
             )
         return new
-
-
-class _LogKeeper:
-    """The scheduler's side, with the logs of those that leave kept first."""
-
-    def __init__(self, control: Control) -> None:
-        self._control = control
-        self._link = control.link
-
-    async def retire(self, workers: Iterable[str]) -> dict[str, str]:
-        names = list(workers)
-        try:
-            logs = await asyncio.wait_for(self._link.logs(names), 5)
-            self._control.departed.keep(logs)
-        except (OSError, asyncio.TimeoutError) as error:
-            logger.warning("the logs of %s could not be kept: %s", names, error)
-        return await self._link.retire(names)
-
-    async def recall(self, workers: Iterable[str]) -> set[str]:
-        return await self._link.recall(list(workers))
-
-    async def turn_away(self, workers: Iterable[str]) -> None:
-        await self._link.turn_away(list(workers))
 
 
 def _with_bounds(limits: Limits, options: AdaptiveOptions) -> Limits:

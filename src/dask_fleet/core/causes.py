@@ -56,6 +56,7 @@ class Cause(str, Enum):
     TURNED_AWAY = "turned away"
     CALL_FAILED = "call failed"
     RECONNECTED = "reconnected"
+    PLAIN_SCHEDULER = "plain scheduler"
     FAILED = "cluster failed"
     CLOSED = "closed"
 
@@ -125,6 +126,10 @@ _SENTENCES: dict[Cause, str] = {
     Cause.TURNED_AWAY: "turned away {count} worker(s) that came back after their end",
     Cause.CALL_FAILED: "{call} failed: {detail}",
     Cause.RECONNECTED: "the connection to the scheduler broke and was made again",
+    Cause.PLAIN_SCHEDULER: (
+        "the scheduler takes no plugin, its own means are used: workers that leave do "
+        "not finish their tasks first ({detail})"
+    ),
     Cause.FAILED: "the cluster has failed: {detail}",
     Cause.CLOSED: "closed",
 }

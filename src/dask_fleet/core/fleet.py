@@ -87,7 +87,8 @@ class Fleet:
         self.failures = FailureMemory()
         self.closing = False
         self._prefix = prefix
-        self._recallable = recallable
+        #: The scheduler's side can take a drain back.
+        self.recallable = recallable
         #: Every instance that is not over, in the order of planning.
         self._instances: dict[str, Instance] = {}
         #: Endings that were told of and not yet looked at.
@@ -201,7 +202,7 @@ class Fleet:
             next_serial=self._next_serial,
             round=self._round,
             prefix=self._prefix,
-            recallable=self._recallable,
+            recallable=self.recallable,
             closing=self.closing,
         )
 
