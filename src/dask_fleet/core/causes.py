@@ -106,7 +106,7 @@ _SENTENCES: dict[Cause, str] = {
     Cause.DRAINING: "asked {count} worker(s) to finish and leave",
     Cause.RECALLED: "took back {count} worker(s) that were about to leave",
     Cause.RETIRED: "{count} worker(s) left as asked",
-    Cause.HELD: "{count} worker(s) above the target stay: {detail}",
+    Cause.HELD: "held: {count} worker(s) above the target stay: {detail}",
     Cause.DROPPED: (
         "let go of {count} worker(s) by force; lost: {keys} key(s) with {size} that "
         "only they held, {tasks} running task(s)"
