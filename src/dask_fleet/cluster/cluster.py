@@ -34,7 +34,7 @@ from dask_fleet.cluster.errors import ClosedError
 from dask_fleet.cluster.exit import close_at_exit
 from dask_fleet.cluster.hooks import Refusals, WorkerReport
 from dask_fleet.cluster.life import Life
-from dask_fleet.cluster.scheduler_link import Leaving
+from dask_fleet.cluster.scheduler_link import Leaving, TargetQuestion
 from dask_fleet.cluster.scheduler_side import forced
 from dask_fleet.cluster.units import lower_bound, upper_bound, workers_for
 from dask_fleet.core import (
@@ -190,13 +190,13 @@ class Cluster(BaseCluster):
 
         By default the scheduler is asked. Override it, or give ``adapt(target=...)``.
         """
-        handle = self._control.handle
-        duration = (
-            handle.target_duration
-            if handle is not None
-            else configured_seconds("distributed.adaptive.target-duration")
+        question = TargetQuestion(
+            duration=self._control.wanted_duration(),
+            offer=self.worker_resources,
+            threads_each=self.worker_threads,
+            memory_each=self.worker_memory,
         )
-        return await self._control.side.link.adaptive_target(duration)
+        return await self._control.ask_scheduler(question)
 
     async def workers_to_close(self, target: int) -> list[str]:
         """Say which workers should leave, cheapest first.
@@ -229,6 +229,13 @@ class Cluster(BaseCluster):
     def worker_memory(self) -> int | None:
         """Memory limit of one worker in bytes; ``None`` if not known or without."""
         return self._of_some_worker("memory_limit")
+
+    @property
+    def worker_resources(self) -> Mapping[str, float]:
+        """Resources that each worker offers, such as ``{"GPU": 1}``."""
+        for info in self.scheduler_info["workers"].values():
+            return dict(info.get("resources") or {})
+        return {}
 
     def _of_some_worker(self, key: str) -> int | None:
         for info in self.scheduler_info["workers"].values():
@@ -429,6 +436,7 @@ class Cluster(BaseCluster):
         """Ask the policy at work."""
         handle = self._control.handle
         given = handle.options.target if handle is not None else None
+        self._control.policy_says("by the given function" if given else "")
         return await ask(given or self.adaptive_target)
 
     async def safe_target(self) -> int:

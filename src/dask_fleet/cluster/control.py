@@ -32,9 +32,10 @@ from dask_fleet.cluster.errors import ClosedError, StartError
 from dask_fleet.cluster.performer import Manager, Performer
 from dask_fleet.cluster.pulse import Pulse
 from dask_fleet.cluster.reconciler import Reconciler
-from dask_fleet.cluster.scheduler_link import Leaving, link_to
+from dask_fleet.cluster.scheduler_link import Leaving, TargetQuestion, link_to
 from dask_fleet.cluster.scheduler_side import SchedulerSide
 from dask_fleet.cluster.scheduler_stream import SchedulerStream
+from dask_fleet.cluster.start_times import StartTimes
 from dask_fleet.core import (
     Cause,
     Decision,
@@ -45,13 +46,19 @@ from dask_fleet.core import (
     Fleet,
     Limits,
     Reason,
+    Release,
     Snapshot,
+    Start,
     State,
     decide,
 )
 from dask_fleet.core.causes import because
+from dask_fleet.core.pace import pace
 
 logger = logging.getLogger("dask_fleet")
+
+#: Between two looks because of new work at least so many seconds pass.
+NUDGE_PAUSE = 0.1
 
 
 class Control:
@@ -87,6 +94,12 @@ class Control:
         self._own_limits = limits
         self._failed: list[Callable[[str], None]] = []
         self._target_failed: str | None = None
+        self.start_times = StartTimes()
+        #: Why the policy wants what it wants, in a few words.
+        self._why = ""
+        #: What was said last about tasks that cannot run.
+        self._impossible = ""
+        self._nudger: asyncio.Task[None] | None = None
         self._call_timeout = configured_seconds("fleet.call-timeout")
         self._record_to: str | None = dask.config.get("fleet.record")
         self.stream: SchedulerStream | None = None
@@ -274,6 +287,31 @@ class Control:
         self.fleet.forgive()
         self._set_target(workers, Cause.SCALED)
 
+    def wanted_duration(self) -> float:
+        """How long a computation should take, in seconds, as a policy may want it."""
+        handle = self.handle
+        if handle is None:
+            return configured_seconds("distributed.adaptive.target-duration")
+        if not handle.options.hurries:
+            return handle.target_duration
+        return pace(handle.target_duration, self.start_times.typical)
+
+    async def ask_scheduler(self, question: TargetQuestion) -> int:
+        """Ask the default policy, and remember why it says so."""
+        answer = await self.side.link.adaptive_target(question)
+        self.policy_says(answer.why)
+        if answer.impossible != self._impossible:
+            self._impossible = answer.impossible
+            if answer.impossible:
+                reason = because(Cause.IMPOSSIBLE, detail=answer.impossible)
+                self._happened([reason])
+                logger.warning("%s", reason)
+        return answer.target
+
+    def policy_says(self, why: str) -> None:
+        """Remember why a policy wants what it wants."""
+        self._why = why or "by the policy"
+
     def follow(self, workers: int) -> None:
         """Set the target as a policy wants it, and act on it at once.
 
@@ -292,7 +330,7 @@ class Control:
         before = self.target
         self.fleet.set_target(workers, now=time.monotonic(), by=by)
         if before != self.target or by is Cause.SCALED:
-            reason = because(by, before=before, after=self.target)
+            reason = because(by, before=before, after=self.target, detail=self._why)
             self._note([reason], before=before, after=self.target)
         self._look()
 
@@ -334,11 +372,15 @@ class Control:
             )
         self._happened(reasons)
         handle.start()
+        self._nudger = asyncio.create_task(self._nudge(handle), name="fleet nudger")
         self._look()
 
     def stop_adapting(self, reason: str, *, quiet: bool = False) -> None:
         """End the policy at work, if any; the target stays where it is."""
         handle, self.handle = self.handle, None
+        if self._nudger is not None:
+            self._nudger.cancel()
+            self._nudger = None
         if handle is None or not handle.ended():
             return
         target = self.target
@@ -347,6 +389,18 @@ class Control:
         self.side.wish(self._leaving)
         if not quiet:
             self._happened([because(Cause.ADAPT_STOPPED, detail=reason)])
+
+    async def _nudge(self, handle: AdaptHandle) -> None:
+        """Let a policy look as soon as work comes in, not only at its next turn."""
+        while True:
+            try:
+                await self.side.link.await_work()
+            except OSError as error:
+                # Its turns go on all the same; the stream tells if it is serious.
+                logger.debug("nobody tells of new work: %s", described(error))
+                return
+            await handle.step()
+            await asyncio.sleep(min(NUDGE_PAUSE, handle.interval))
 
     def target_failed(self, error: TargetError) -> None:
         """A policy gave nothing usable: keep the target, say so once per change."""
@@ -526,11 +580,22 @@ class Control:
             now=decision.now,
             whole=True,
         )
+        self._measure_starts(decision)
         if self._record_to is not None and decision.commands:
             from dask_fleet.core.record import line
 
             with Path(self._record_to).open("a", encoding="utf-8") as file:
                 file.write(line(snapshot, decision) + "\n")
+
+    def _measure_starts(self, decision: Decision) -> None:
+        for command in decision.commands:
+            if isinstance(command, Start):
+                self.start_times.asked(command.workers, decision.now)
+            elif isinstance(command, Release):
+                self.start_times.forget(command.workers)
+        for reason in decision.reasons:
+            if reason.cause is Cause.ARRIVED:
+                self.start_times.arrived(reason.workers, decision.now)
 
     def _happened(self, reasons: Iterable[Reason]) -> None:
         size = len(self.fleet.plan)

@@ -59,14 +59,56 @@ class Ranking:
     detail: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class TargetQuestion:
+    """What the default policy has to know.
+
+    Parameters
+    ----------
+    duration
+        Seconds that a computation should take.
+    offer
+        Resources of each worker of this cluster.
+    threads_each, memory_each
+        Of each worker; ``None`` if not known.
+    """
+
+    duration: float
+    offer: Mapping[str, float]
+    threads_each: int | None
+    memory_each: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetAnswer:
+    """What the default policy says.
+
+    Parameters
+    ----------
+    target
+        Workers that should exist.
+    why
+        What asked for them.
+    impossible
+        About tasks that no worker of this cluster can run; empty if there are none.
+    """
+
+    target: int
+    why: str = ""
+    impossible: str = ""
+
+
 class SchedulerLink(Protocol):
     """What the scheduler does for a cluster."""
 
     #: A drain can be taken back.
     recallable: bool
 
-    async def adaptive_target(self, target_duration: float) -> int:
+    async def adaptive_target(self, question: TargetQuestion) -> TargetAnswer:
         """Say for how many workers there is work."""
+
+    async def await_work(self) -> None:
+        """Return once new work comes in."""
 
     async def rank(
         self, instances: Sequence[Names], surplus: int, how: Leaving
@@ -124,16 +166,25 @@ class _Link:
             if address in known
         }
 
-    async def adaptive_target(self, target_duration: float) -> int:
-        """Ask for how many workers there is work."""
-        number: int = await self._comm.adaptive_target(target_duration=target_duration)
-        return number
-
 
 class PluginLink(_Link):
     """Speaks with our plugin inside the scheduler."""
 
     recallable = True
+
+    async def adaptive_target(self, question: TargetQuestion) -> TargetAnswer:
+        """Ask for how many workers there is work."""
+        answer = await self._comm.fleet_target(
+            duration=question.duration,
+            offer=dict(question.offer),
+            threads_each=question.threads_each,
+            memory_each=question.memory_each,
+        )
+        return TargetAnswer(answer["target"], answer["why"], answer["impossible"])
+
+    async def await_work(self) -> None:
+        """Return once new work comes in."""
+        await self._comm.fleet_await_work()
 
     async def rank(
         self, instances: Sequence[Names], surplus: int, how: Leaving
@@ -183,6 +234,15 @@ class PlainLink(_Link):
     """
 
     recallable = False
+
+    async def adaptive_target(self, question: TargetQuestion) -> TargetAnswer:
+        """Ask the scheduler's own ``adaptive_target``."""
+        number = await self._comm.adaptive_target(target_duration=question.duration)
+        return TargetAnswer(number)
+
+    async def await_work(self) -> None:
+        """Wait for ever: this scheduler does not tell."""
+        await asyncio.get_running_loop().create_future()
 
     async def rank(
         self, instances: Sequence[Names], surplus: int, how: Leaving

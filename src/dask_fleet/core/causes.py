@@ -20,6 +20,7 @@ class Cause(str, Enum):
     # The target.
     SCALED = "scaled"
     ADAPTED = "adapted"
+    IMPOSSIBLE = "impossible tasks"
     ADAPT_STARTED = "adapt started"
     ADAPT_STOPPED = "adapt stopped"
     MAXIMUM_ASSUMED = "maximum assumed"
@@ -71,7 +72,10 @@ class Cause(str, Enum):
 
 _SENTENCES: dict[Cause, str] = {
     Cause.SCALED: "scale({after}) was called: {before} -> {after} workers",
-    Cause.ADAPTED: "the adaptive target went from {before} to {after} workers",
+    Cause.ADAPTED: (
+        "the adaptive target went from {before} to {after} workers ({detail})"
+    ),
+    Cause.IMPOSSIBLE: "some tasks cannot run on any worker of this cluster: {detail}",
     Cause.ADAPT_STARTED: (
         "adaptive scaling between {minimum} and {maximum} workers, "
         "every {interval:g} s, calm window {calm:g} s"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from distributed import Scheduler, SchedulerPlugin
 from distributed.protocol import pickle
 
+from dask_fleet.scheduler.adaptive_target import adaptive_target
 from dask_fleet.scheduler.drain import Drains
 from dask_fleet.scheduler.survey import by_name, groups_of, take
 from dask_fleet.scheduler.verdict import answer
@@ -19,8 +21,9 @@ PLUGIN_NAME = "fleet"
 class FleetPlugin(SchedulerPlugin):
     """Ranks, drains and retires workers inside the scheduler's process.
 
-    Adds the handlers ``fleet_rank``, ``fleet_leave``, ``fleet_recall`` and
-    ``fleet_drop``. While nobody calls them it does nothing.
+    Adds the handlers ``fleet_rank``, ``fleet_leave``, ``fleet_recall``, ``fleet_drop``,
+    ``fleet_target`` and ``fleet_await_work``. While nobody calls them it does nothing
+    but set a flag for each graph that comes in.
     """
 
     name: ClassVar[str] = PLUGIN_NAME
@@ -29,13 +32,38 @@ class FleetPlugin(SchedulerPlugin):
         """Install the handlers."""
         self._scheduler = scheduler
         self._drains = Drains(scheduler)
+        #: Set when work comes in; cleared by whoever begins to wait.
+        self._work = asyncio.Event()
         scheduler.handlers.update(
             {
                 "fleet_rank": self.rank,
                 "fleet_leave": self._drains.leave,
                 "fleet_recall": self._drains.recall,
                 "fleet_drop": self.drop,
+                "fleet_target": self.target,
+                "fleet_await_work": self.await_work,
             }
+        )
+
+    def update_graph(self, scheduler: Scheduler, **kwargs: Any) -> None:
+        """Work has come in: tell those who wait for it."""
+        self._work.set()
+
+    async def await_work(self) -> None:
+        """Return once new work comes in."""
+        self._work.clear()
+        await self._work.wait()
+
+    def target(
+        self,
+        duration: float,
+        offer: Mapping[str, float],
+        threads_each: int | None = None,
+        memory_each: int | None = None,
+    ) -> dict[str, Any]:
+        """Say how many workers should exist; see :func:`adaptive_target`."""
+        return adaptive_target(
+            self._scheduler, duration, offer, threads_each, memory_each
         )
 
     async def rank(
