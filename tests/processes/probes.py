@@ -16,6 +16,8 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 
 def chance() -> tuple[float, str, int]:
     return random.random(), str(uuid.uuid4()), hash("dask")
@@ -132,3 +134,15 @@ def pids_of_grandchildren() -> tuple[int, int]:
 def append(path: str, text: str) -> None:
     with Path(path).open("a") as file:
         file.write(text)
+
+
+def siblings() -> list[int]:
+    """Other children of this one's server that do not end within a time."""
+    server = psutil.Process(os.getppid())
+    others = [
+        child
+        for child in server.children()
+        if child.pid != os.getpid() and child.status() != psutil.STATUS_ZOMBIE
+    ]
+    _, alive = psutil.wait_procs(others, timeout=10)
+    return [process.pid for process in alive]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import select
 import signal
@@ -16,11 +17,13 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from distributed import Scheduler
+from distributed import Nanny, Scheduler
 
 from dask_fleet.processes import ForkServer, WarmNanny
 
 T = TypeVar("T")
+
+_ROOTS = [str(Path(__file__).parents[2])]
 
 #: Seconds; nothing here takes nearly as long unless it hangs.
 LIMIT = 60
@@ -52,14 +55,11 @@ async def scheduler() -> AsyncIterator[Scheduler]:
         yield made
 
 
-def nanny(
-    scheduler: Scheduler, kind: type[WarmNanny] = WarmNanny, **options: Any
-) -> WarmNanny:
+def nanny(scheduler: Scheduler, kind: type[Nanny] = WarmNanny, **options: Any) -> Any:
     """A nanny with one thread; not yet started."""
-    return kind(
-        scheduler.address,
-        **{"host": "127.0.0.1", "nthreads": 1, "dashboard": False, **options},
-    )
+    quiet = {"silence_logs": logging.ERROR, "dashboard": False}
+    own = {"host": "127.0.0.1", "nthreads": 1, **quiet}
+    return kind(scheduler.address, **{**own, **options})
 
 
 def causes(error: BaseException | None) -> list[BaseException]:
@@ -116,10 +116,9 @@ def manager(
     folder: Path, text: str, *arguments: str, stderr: int | None = None
 ) -> Iterator[Manager]:
     """Run a script; kill its whole process group in the end."""
-    script = folder / "script.py"
-    script.write_text(textwrap.dedent(text))
     process = subprocess.Popen(
-        [sys.executable, str(script), *arguments],
+        _command(folder, text, arguments),
+        env=_environ(),
         stdout=subprocess.PIPE,
         stderr=stderr,
         text=True,
@@ -134,15 +133,28 @@ def manager(
 
 
 def outcome(
-    folder: Path, text: str, *arguments: str
+    folder: Path | None, text: str, *arguments: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a script to its end."""
-    script = folder / "script.py"
-    script.write_text(textwrap.dedent(text))
+    """Run a script to its end; as if at a prompt if there is no folder for it."""
     return subprocess.run(
-        [sys.executable, str(script), *arguments],
+        _command(folder, text, arguments),
+        env=_environ(),
         capture_output=True,
         text=True,
         timeout=LIMIT,
         check=False,
     )
+
+
+def _command(folder: Path | None, text: str, arguments: Iterable[str]) -> list[str]:
+    text = textwrap.dedent(text)
+    if folder is None:
+        return [sys.executable, "-c", text, *arguments]
+    script = folder / "script.py"
+    script.write_text(text)
+    return [sys.executable, str(script), *arguments]
+
+
+def _environ() -> dict[str, str]:
+    """Let scripts import this package and the tests'."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([*_ROOTS, *sys.path])}

@@ -184,3 +184,75 @@ def test_server_is_needed_to_fork() -> None:
             await server.run(os.getpid)
 
     run(main())
+
+
+def test_time_zone_and_configuration_follow_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> Any:
+        async with fork_server() as server:
+            await server.ready()
+            monkeypatch.setenv("TZ", "XXX-7")
+            monkeypatch.setenv("DASK_FLEET_TEST__SET_LATER", "yes")
+            return await server.run(_zone_and_configuration)
+
+    assert run(main()) == (("XXX", "XXX"), "yes")
+
+
+def _zone_and_configuration() -> tuple[tuple[str, str], str]:
+    import time
+
+    import dask
+
+    return time.tzname, dask.config.get("fleet-test.set-later")
+
+
+def test_log_files_are_opened_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A module of the server may have opened one, whose descriptor a child closes."""
+    log = tmp_path / "log"
+    (tmp_path / "logs_into_a_file.py").write_text(
+        "import logging\n"
+        "logger = logging.getLogger('of the file')\n"
+        f"logger.addHandler(logging.FileHandler({str(log)!r}))\n"
+        "logger.warning('server')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+    async def main() -> None:
+        async with fork_server(preload=["logs_into_a_file"]) as server:
+            await server.run(_log, "first")
+            await server.run(_log, "second")
+
+    run(main())
+    assert log.read_text().split() == ["server", "first", "second"]
+
+
+def _log(text: str) -> None:
+    logging.getLogger("of the file").warning(text)
+
+
+def test_what_the_server_printed_is_printed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "prints.py").write_text("print('once')")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    async def main() -> None:
+        async with fork_server(preload=["prints"]) as server:
+            await server.run(os.getpid)
+            await server.run(os.getpid)
+
+    run(main())
+    assert capfd.readouterr().out == "once\n"
+
+
+def test_modules_in_the_working_directory_do_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("json", "socket", "logging"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError('the wrong one')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    assert run(_in_child(os.getcwd)) == str(tmp_path)

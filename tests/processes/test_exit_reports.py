@@ -199,20 +199,7 @@ def test_cancelled_start_leaves_no_process() -> None:
                 with pytest.raises(asyncio.CancelledError):
                     await start
             # Requests are answered in order: those before have been carried out.
-            children = await server.run(_siblings)
+            children = await server.run(probes.siblings)
             assert children == [], "killed, if they ever ran"
 
     run(main())
-
-
-def _siblings() -> list[int]:
-    import psutil
-
-    server = psutil.Process(os.getppid())
-    siblings = [
-        child
-        for child in server.children()
-        if child.pid != os.getpid() and child.status() != psutil.STATUS_ZOMBIE
-    ]
-    _, alive = psutil.wait_procs(siblings, timeout=10)
-    return [process.pid for process in alive]

@@ -289,6 +289,11 @@ class LocalCluster(Cluster):
         given = self._worker_options.get("memory_limit", "auto")
         return parse_memory_limit(given, self._threads, logger=logger)
 
+    @property
+    def worker_resources(self) -> Mapping[str, float]:
+        """Resources that each worker offers."""
+        return dict(self._worker_options.get("resources") or {})
+
     def _repr_html_(self, cluster_status: str | None = None) -> str:
         row = status_row("Using processes", str(self.processes))
         return super()._repr_html_((cluster_status or "") + row)

@@ -6,7 +6,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from dask_fleet.cli import tty
@@ -103,7 +103,7 @@ class Lines(Quiet):
         if state != self._state and now >= self._not_before:
             self._state = state
             self._not_before = now + LINE_PAUSE
-            self.notice(status_line(view.status))
+            self.notice(status_line(_untold(view.status)))
 
     def sum_up(self, summary: Summary) -> None:
         """Write one line."""
@@ -172,6 +172,11 @@ def choose(*, quiet: bool) -> Display:
 def _where(place: Place) -> str:
     dashboard = f", dashboard {place.dashboard}" if place.dashboard else ""
     return f"scheduler {place.scheduler}{dashboard}"
+
+
+def _untold(status: Status) -> Status:
+    # Why nothing can be started comes as a notice of its own.
+    return replace(status, sentence="") if status.health == "failed" else status
 
 
 def _state(status: Status) -> object:

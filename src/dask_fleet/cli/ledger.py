@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dask_fleet.core import Cause
+from dask_fleet.core.events import Event
+
+#: What is decided: starts and ends of workers. The history has more, such as what a
+#: limit held back and what happened by itself.
+DECISIONS = frozenset({Cause.STARTING, Cause.WITHDRAWN, Cause.DRAINING, Cause.RECALLED})
+
 
 class Ledger:
     """Adds up what a series of looks at a cluster saw.
 
-    The number of workers counts as it was from one look to the next.
+    Between two looks a change is taken to have come in the middle, so that the errors
+    of many changes even out.
 
     Examples
     --------
@@ -16,7 +24,7 @@ class Ledger:
     >>> for now, observed in [(0.0, 0), (1.0, 4), (3.5, 1), (4.0, 0)]:
     ...     ledger.note(now, observed)
     >>> ledger.peak, ledger.worker_seconds, ledger.seconds
-    (4, 10.5, 4.0)
+    (4, 8.5, 4.0)
     """
 
     def __init__(self) -> None:
@@ -25,7 +33,7 @@ class Ledger:
         self.decisions = 0
         self._first: float | None = None
         self._last: tuple[float, int] | None = None
-        self._newest: object = None
+        self._newest: Event | None = None
 
     @property
     def seconds(self) -> float:
@@ -40,18 +48,18 @@ class Ledger:
             self._first = now
         else:
             before, workers = self._last
-            self.worker_seconds += workers * (now - before)
+            self.worker_seconds += (workers + observed) / 2 * (now - before)
         self.peak = max(self.peak, observed)
         self._last = (now, observed)
 
-    def count(self, events: Sequence[object]) -> None:
-        """Count the events that were not there the last time.
+    def count(self, events: Sequence[Event]) -> None:
+        """Count the decisions among the events that were not there the last time.
 
         The sequence is bounded, so old ones may have gone from its front.
         """
         for event in reversed(events):
             if event is self._newest:
                 break
-            self.decisions += 1
+            self.decisions += event.cause in DECISIONS
         if events:
             self._newest = events[-1]

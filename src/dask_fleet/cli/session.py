@@ -90,7 +90,7 @@ class Session:
     async def _run(self, arguments: Sequence[str]) -> int:
         async with self._cluster() as cluster:
             async with self._watch(cluster) as watch:
-                await self._first_workers(cluster)
+                await self._first_workers(cluster, watch)
                 began = self._clock()
                 returncode = await self._command(cluster, arguments)
                 self._signals.receiver = sig.end_hard
@@ -143,17 +143,21 @@ class Session:
             bounds = self._options.adapt
             cluster.adapt(minimum=bounds.minimum, maximum=bounds.maximum)
 
-    async def _first_workers(self, cluster: Cluster) -> None:
+    async def _first_workers(self, cluster: Cluster, watch: Watch) -> None:
         """Wait until those workers are there that the user asked for.
 
         Many a script looks once, at its start, how many there are.
         """
         adapt = self._options.adapt
         number = cluster.target if adapt is None else adapt.minimum
-        # The watch tells why they cannot come; the command may do without them, or
-        # wait for those that are tried again.
-        with contextlib.suppress(FleetError):
+        if not number:
+            return
+        try:
             await cluster.wait_for_workers(number)
+        except FleetError:
+            # Tells why they cannot come. The command may do without them, or wait for
+            # those that are tried again.
+            await watch.show()
 
     async def _command(self, cluster: Cluster, arguments: Sequence[str]) -> int:
         environment = {"DASK_SCHEDULER_ADDRESS": cluster.scheduler_address}

@@ -67,7 +67,7 @@ class Watch:
     async def __aenter__(self) -> Watch:
         self._display.open()
         # Shown before anything else happens, however short it will be.
-        await self._show()
+        await self.show()
         self._task = asyncio.create_task(self._watch())
         return self
 
@@ -80,10 +80,19 @@ class Watch:
         assert self._task is not None
         self._task.cancel()
         await asyncio.wait([self._task])
-        self._look()
+        await self._tell_failure(self._look().status)
         await asyncio.to_thread(self._display.close)
         if not self._task.cancelled():
             self._task.result()
+
+    async def show(self) -> None:
+        """Look and show."""
+        # In a thread: writing to a terminal that was stopped (Ctrl-S) takes its time.
+        view = self._look()
+        await asyncio.to_thread(self._display.show, view)
+        await self._tell_failure(view.status)
+        if self._cluster.status.name in OVER:
+            self.over.set()
 
     def summary(self, outcome: str, seconds: float) -> Summary:
         """Sum up what was seen."""
@@ -98,16 +107,7 @@ class Watch:
     async def _watch(self) -> None:
         while not self.over.is_set():
             await asyncio.sleep(INTERVAL)
-            await self._show()
-
-    async def _show(self) -> None:
-        # In a thread: writing to a terminal that was stopped (Ctrl-S) takes its time.
-        view = self._look()
-        await asyncio.to_thread(self._display.show, view)
-        if failure := self._new_failure(view.status):
-            await asyncio.to_thread(self._display.notice, failure)
-        if self._cluster.status.name in OVER:
-            self.over.set()
+            await self.show()
 
     def _look(self) -> View:
         now = self._clock()
@@ -121,12 +121,13 @@ class Watch:
             hint=self._hint(),
         )
 
-    def _new_failure(self, status: Status) -> str:
+    async def _tell_failure(self, status: Status) -> None:
         """Say that there can be no workers, once for each reason."""
         if status.health != "failed" or status.sentence == self._told:
-            return ""
+            return
         self._told = status.sentence
-        return f"workers cannot be started: {status.sentence}"
+        text = f"workers cannot be started: {status.sentence}"
+        await asyncio.to_thread(self._display.notice, text)
 
 
 def place(cluster: Cluster) -> Place:

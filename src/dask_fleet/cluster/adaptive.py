@@ -42,6 +42,8 @@ class AdaptiveOptions:
         The calm window is so many intervals.
     target_duration
         Seconds that a computation should take.
+    hurries
+        The duration is only the default, and may be cut where starts are cheap.
     target
         Replaces the cluster's own policy.
     worker_key
@@ -53,6 +55,7 @@ class AdaptiveOptions:
     interval: float
     wait_count: int
     target_duration: float
+    hurries: bool = False
     target: TargetFunction | None = None
     worker_key: Callable[[Any], Hashable] | None = None
 
@@ -96,6 +99,7 @@ def checked_options(
         target_duration=seconds(
             "target_duration", given(target_duration, "target-duration")
         ),
+        hurries=target_duration is None,
         target=None if target is None else function("target", target),  # type: ignore[arg-type]
         worker_key=None if worker_key is None else function("worker_key", worker_key),
     )

@@ -154,6 +154,13 @@ def ordered(minimum: float, maximum: float) -> None:
         )
 
 
+def flag(name: str, value: object) -> bool:
+    """Check that something is ``True`` or ``False``."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False; got {value!r}")
+    return value
+
+
 def function(name: str, value: object) -> Callable[..., object]:
     """Check that something can be called."""
     if not callable(value):

@@ -26,7 +26,7 @@ from dask_fleet.cluster.adaptive import (
     ask,
     checked_options,
 )
-from dask_fleet.cluster.arguments import described, seconds, worker_count
+from dask_fleet.cluster.arguments import described, flag, seconds, worker_count
 from dask_fleet.cluster.awaitables import After
 from dask_fleet.cluster.config import configured_seconds
 from dask_fleet.cluster.control import Control
@@ -34,10 +34,11 @@ from dask_fleet.cluster.errors import ClosedError
 from dask_fleet.cluster.exit import close_at_exit
 from dask_fleet.cluster.hooks import Refusals, WorkerReport
 from dask_fleet.cluster.life import Life
+from dask_fleet.cluster.scheduler_link import Leaving, TargetQuestion
+from dask_fleet.cluster.scheduler_side import forced
 from dask_fleet.cluster.units import lower_bound, upper_bound, workers_for
 from dask_fleet.core import (
     AskRanking,
-    Cause,
     Ending,
     EndingKind,
     Event,
@@ -175,7 +176,7 @@ class Cluster(BaseCluster):
         workers
             Names.
         """
-        await self._control.link.turn_away(workers)
+        await self._control.side.turn_away(workers)
 
     async def poll(self) -> Mapping[str, WorkerReport]:
         """Ask the resource manager about all workers, in one go.
@@ -189,13 +190,13 @@ class Cluster(BaseCluster):
 
         By default the scheduler is asked. Override it, or give ``adapt(target=...)``.
         """
-        handle = self._control.handle
-        duration = (
-            handle.target_duration
-            if handle is not None
-            else configured_seconds("distributed.adaptive.target-duration")
+        question = TargetQuestion(
+            duration=self._control.wanted_duration(),
+            offer=self.worker_resources,
+            threads_each=self.worker_threads,
+            memory_each=self.worker_memory,
         )
-        return await self._control.link.adaptive_target(duration)
+        return await self._control.ask_scheduler(question)
 
     async def workers_to_close(self, target: int) -> list[str]:
         """Say which workers should leave, cheapest first.
@@ -213,8 +214,7 @@ class Cluster(BaseCluster):
             Names. Only so many of them leave as are above the target, and none that is
             not in the list.
         """
-        surplus = max(0, len(self.observed) - target)
-        return await self._control.link.workers_to_close(surplus)
+        return await self._control.rank(target)
 
     def default_maximum(self) -> tuple[float, str]:
         """The maximum of ``adapt`` if none is given, and a few words why."""
@@ -229,6 +229,13 @@ class Cluster(BaseCluster):
     def worker_memory(self) -> int | None:
         """Memory limit of one worker in bytes; ``None`` if not known or without."""
         return self._of_some_worker("memory_limit")
+
+    @property
+    def worker_resources(self) -> Mapping[str, float]:
+        """Resources that each worker offers, such as ``{"GPU": 1}``."""
+        for info in self.scheduler_info["workers"].values():
+            return dict(info.get("resources") or {})
+        return {}
 
     def _of_some_worker(self, key: str) -> int | None:
         for info in self.scheduler_info["workers"].values():
@@ -261,6 +268,8 @@ class Cluster(BaseCluster):
         *,
         cores: float | None = None,
         memory: str | float | None = None,
+        drain_timeout: str | float | None = None,
+        force: bool = False,
     ) -> Awaitable[None] | None:
         """Set how many workers should exist; ends adaptive scaling.
 
@@ -273,6 +282,13 @@ class Cluster(BaseCluster):
         memory
             Memory in all, such as ``"64 GiB"``. Of several, the one that needs most
             workers counts.
+        drain_timeout
+            How long workers that leave may finish what they run; after that their
+            tasks are given to others. A bare number is seconds. By default
+            ``fleet.drain-timeout``, which is as long as they take.
+        force
+            Let workers go at once, whatever they run or hold; the history says what
+            was lost.
 
         Returns
         -------
@@ -299,15 +315,21 @@ class Cluster(BaseCluster):
             threads_each=self.worker_threads,
             bytes_each=self.worker_memory,
         )
+        how = self._control.leaving()
+        if drain_timeout is not None:
+            limit = seconds("drain_timeout", drain_timeout, positive=False)
+            how = self._control.leaving(drain_timeout=limit)
+        if flag("force", force):
+            how = forced(how)
         if self.asynchronous:
-            self._control.scale(count, Cause.SCALED)
+            self._control.scale(count, how)
             return After(self._control.accepted)
-        self.sync(self._scale, count)
+        self.sync(self._scale, count, how)
         return None
 
-    async def _scale(self, count: int) -> None:
+    async def _scale(self, count: int, how: Leaving) -> None:
         self._control.must_be_open()
-        self._control.scale(count, Cause.SCALED)
+        self._control.scale(count, how)
 
     def adapt(  # type: ignore[override]  # no Adaptive class is needed
         self,
@@ -414,6 +436,7 @@ class Cluster(BaseCluster):
         """Ask the policy at work."""
         handle = self._control.handle
         given = handle.options.target if handle is not None else None
+        self._control.policy_says("by the given function" if given else "")
         return await ask(given or self.adaptive_target)
 
     async def safe_target(self) -> int:
@@ -439,7 +462,7 @@ class Cluster(BaseCluster):
             return
         if control.handle is handle and handle is not None:
             control.target_back()
-            control.scale(wanted, Cause.ADAPTED)
+            control.follow(wanted)
 
     def recommendations(self, target: int) -> Any:
         """Say what ``scale(target)`` would do now, and why, without doing it.

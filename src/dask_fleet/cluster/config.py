@@ -8,6 +8,7 @@ import dask.config
 import yaml
 
 from dask_fleet.cluster.arguments import seconds, worker_count
+from dask_fleet.cluster.scheduler_link import Leaving
 from dask_fleet.core import Deadlines, Patience, Settings
 
 
@@ -43,6 +44,27 @@ def configured_seconds(key: str, *, positive: bool = True) -> float:
 def configured_count(key: str, *, lowest: int = 0) -> int:
     """Read a whole number from the configuration."""
     return worker_count(key, dask.config.get(key), lowest=lowest)
+
+
+def configured_fraction(key: str) -> float:
+    """Read a share above 0 and at most 1 from the configuration."""
+    value = dask.config.get(key)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{key} must be a number above 0, at most 1; got {value!r}")
+    if not 0 < value <= 1:
+        raise ValueError(f"{key} must be a number above 0, at most 1; got {value!r}")
+    return float(value)
+
+
+def configured_leaving() -> Leaving:
+    """Read how workers leave."""
+    drain_timeout = dask.config.get("fleet.drain-timeout")
+    return Leaving(
+        drain_timeout=None
+        if drain_timeout is None
+        else seconds("fleet.drain-timeout", drain_timeout, positive=False),
+        memory_fraction=configured_fraction("fleet.memory-fraction"),
+    )
 
 
 def configured_settings(workers_per_instance: int) -> Settings:

@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import dask.config
+from distributed import Scheduler
 from distributed.core import rpc
 
 from dask_fleet.cluster.adaptive import AdaptHandle, AdaptiveOptions, TargetError
 from dask_fleet.cluster.arguments import described
 from dask_fleet.cluster.config import (
     configured_count,
+    configured_leaving,
     configured_seconds,
     configured_settings,
 )
@@ -30,8 +32,10 @@ from dask_fleet.cluster.errors import ClosedError, StartError
 from dask_fleet.cluster.performer import Manager, Performer
 from dask_fleet.cluster.pulse import Pulse
 from dask_fleet.cluster.reconciler import Reconciler
-from dask_fleet.cluster.scheduler_link import SchedulerLink
+from dask_fleet.cluster.scheduler_link import Leaving, TargetQuestion, link_to
+from dask_fleet.cluster.scheduler_side import SchedulerSide
 from dask_fleet.cluster.scheduler_stream import SchedulerStream
+from dask_fleet.cluster.start_times import StartTimes
 from dask_fleet.core import (
     Cause,
     Decision,
@@ -42,13 +46,19 @@ from dask_fleet.core import (
     Fleet,
     Limits,
     Reason,
+    Release,
     Snapshot,
+    Start,
     State,
     decide,
 )
 from dask_fleet.core.causes import because
+from dask_fleet.core.pace import pace
 
 logger = logging.getLogger("dask_fleet")
+
+#: Between two looks because of new work at least so many seconds pass.
+NUDGE_PAUSE = 0.1
 
 
 class Control:
@@ -84,31 +94,54 @@ class Control:
         self._own_limits = limits
         self._failed: list[Callable[[str], None]] = []
         self._target_failed: str | None = None
+        self.start_times = StartTimes()
+        #: Why the policy wants what it wants, in a few words.
+        self._why = ""
+        #: What was said last about tasks that cannot run.
+        self._impossible = ""
+        self._nudger: asyncio.Task[None] | None = None
         self._call_timeout = configured_seconds("fleet.call-timeout")
         self._record_to: str | None = dask.config.get("fleet.record")
         self.stream: SchedulerStream | None = None
-        self.link = SchedulerLink(self._comm, self.addresses)
-        self._rpc: rpc | None = None
+        self._leaving = configured_leaving()
+        self.side = SchedulerSide(
+            self.addresses, self.departed, self._leaving, self._happened
+        )
         self._reconciler: Reconciler | None = None
         self._follower: asyncio.Task[None] | None = None
 
     # -- opening and closing -----------------------------------------------------
 
-    async def open(self, comm: rpc, is_gone: Callable[[], str | None]) -> None:
+    async def open(
+        self,
+        comm: rpc,
+        scheduler: Scheduler | None,
+        is_gone: Callable[[], str | None],
+    ) -> None:
         """Connect to the scheduler and begin to reconcile.
 
         Parameters
         ----------
         comm
             Connection to the scheduler.
+        scheduler
+            The scheduler, if it runs in this process.
         is_gone
             Says why the scheduler is known to be gone, if it is.
         """
-        self._rpc = comm
+        link, why_plain = await link_to(scheduler, comm, self.addresses)
+        if why_plain:
+            self._happened([because(Cause.PLAIN_SCHEDULER, detail=why_plain)])
+        self.side.connect(link)
+        self.fleet.recallable = link.recallable
         self.stream = SchedulerStream(comm, self.wake, self._reconnected, is_gone)
         await self.stream.open()
         performer = Performer(
-            self._manager, _LogKeeper(self), self._workers_of, self._call_timeout
+            self._manager,
+            self.side,
+            self._workers_of,
+            self._call_timeout,
+            lambda: self.fleet.closing,
         )
         self._reconciler = Reconciler(
             self.fleet,
@@ -192,11 +225,6 @@ class Control:
 
     # -- what is known -------------------------------------------------------------
 
-    def _comm(self) -> rpc:
-        if self._rpc is None:
-            raise ClosedError("the cluster is not connected to a scheduler")
-        return self._rpc
-
     @property
     def workers(self) -> dict[str, dict[str, Any]]:
         """What the scheduler tells of each worker, by address."""
@@ -244,25 +272,65 @@ class Control:
 
     # -- setting the target ----------------------------------------------------------
 
-    def scale(self, workers: int, by: Cause) -> None:
-        """Set the target and act on it at once.
+    def scale(self, workers: int, how: Leaving | None = None) -> None:
+        """Set the target by hand, and act on it at once. Ends adaptive scaling.
 
         Parameters
         ----------
         workers
             The number.
-        by
-            ``Cause.SCALED`` or ``Cause.ADAPTED``.
+        how
+            How workers leave; by default as configured.
         """
+        self.stop_adapting("scale was called")
+        self.side.wish(how or self._leaving)
+        self.fleet.forgive()
+        self._set_target(workers, Cause.SCALED)
+
+    def wanted_duration(self) -> float:
+        """How long a computation should take, in seconds, as a policy may want it."""
+        handle = self.handle
+        if handle is None:
+            return configured_seconds("distributed.adaptive.target-duration")
+        if not handle.options.hurries:
+            return handle.target_duration
+        return pace(handle.target_duration, self.start_times.typical)
+
+    async def ask_scheduler(self, question: TargetQuestion) -> int:
+        """Ask the default policy, and remember why it says so."""
+        answer = await self.side.link.adaptive_target(question)
+        self.policy_says(answer.why)
+        if answer.impossible != self._impossible:
+            self._impossible = answer.impossible
+            if answer.impossible:
+                reason = because(Cause.IMPOSSIBLE, detail=answer.impossible)
+                self._happened([reason])
+                logger.warning("%s", reason)
+        return answer.target
+
+    def policy_says(self, why: str) -> None:
+        """Remember why a policy wants what it wants."""
+        self._why = why or "by the policy"
+
+    def follow(self, workers: int) -> None:
+        """Set the target as a policy wants it, and act on it at once.
+
+        Parameters
+        ----------
+        workers
+            The number.
+        """
+        self._set_target(workers, Cause.ADAPTED)
+
+    def leaving(self, **changes: Any) -> Leaving:
+        """How workers leave, with some changes."""
+        return replace(self._leaving, **changes)
+
+    def _set_target(self, workers: int, by: Cause) -> None:
         before = self.target
-        now = time.monotonic()
-        if by is Cause.SCALED:
-            self.stop_adapting("scale was called")
-            before = self.target
-            self.fleet.forgive()
-        self.fleet.set_target(workers, now=now, by=by)
+        self.fleet.set_target(workers, now=time.monotonic(), by=by)
         if before != self.target or by is Cause.SCALED:
-            reason = because(by, before=before, after=self.target)
+            reason = because(by, before=before, after=self.target, detail=self._why)
             self._note([reason], before=before, after=self.target)
         self._look()
 
@@ -283,7 +351,7 @@ class Control:
         self.fleet.forgive()
         self.fleet.set_limits(_with_bounds(self._own_limits, options), now=now)
         self.fleet.set_target(before, now=now, by=Cause.ADAPTED)
-        self.link.worker_key = options.worker_key
+        self.side.wish(self.leaving(worker_key=options.worker_key, spare_pinned=True))
         self.handle = handle
         self._target_failed = None
         maximum = (
@@ -304,19 +372,35 @@ class Control:
             )
         self._happened(reasons)
         handle.start()
+        self._nudger = asyncio.create_task(self._nudge(handle), name="fleet nudger")
         self._look()
 
     def stop_adapting(self, reason: str, *, quiet: bool = False) -> None:
         """End the policy at work, if any; the target stays where it is."""
         handle, self.handle = self.handle, None
+        if self._nudger is not None:
+            self._nudger.cancel()
+            self._nudger = None
         if handle is None or not handle.ended():
             return
         target = self.target
         self.fleet.set_limits(self._own_limits, now=time.monotonic())
         self.fleet.set_target(target, now=time.monotonic(), by=Cause.SCALED)
-        self.link.worker_key = None
+        self.side.wish(self._leaving)
         if not quiet:
             self._happened([because(Cause.ADAPT_STOPPED, detail=reason)])
+
+    async def _nudge(self, handle: AdaptHandle) -> None:
+        """Let a policy look as soon as work comes in, not only at its next turn."""
+        while True:
+            try:
+                await self.side.link.await_work()
+            except OSError as error:
+                # Its turns go on all the same; the stream tells if it is serious.
+                logger.debug("nobody tells of new work: %s", described(error))
+                return
+            await handle.step()
+            await asyncio.sleep(min(NUDGE_PAUSE, handle.interval))
 
     def target_failed(self, error: TargetError) -> None:
         """A policy gave nothing usable: keep the target, say so once per change."""
@@ -331,6 +415,27 @@ class Control:
         if self._target_failed is not None:
             self._target_failed = None
             self._happened([because(Cause.TARGET_BACK)])
+
+    async def rank(self, target: int) -> list[str]:
+        """Ask the scheduler who should leave to get down to a number of workers.
+
+        Parameters
+        ----------
+        target
+            Workers that should remain.
+
+        Returns
+        -------
+        list of str
+            Names, cheapest first.
+        """
+        instances = [
+            one.workers
+            for one in self.fleet.instances.values()
+            if one.state is State.ARRIVED
+        ]
+        surplus = sum(map(len, instances)) - target
+        return await self.side.rank(instances, surplus)
 
     # -- the loop ------------------------------------------------------------------
 
@@ -475,11 +580,22 @@ class Control:
             now=decision.now,
             whole=True,
         )
+        self._measure_starts(decision)
         if self._record_to is not None and decision.commands:
             from dask_fleet.core.record import line
 
             with Path(self._record_to).open("a", encoding="utf-8") as file:
                 file.write(line(snapshot, decision) + "\n")
+
+    def _measure_starts(self, decision: Decision) -> None:
+        for command in decision.commands:
+            if isinstance(command, Start):
+                self.start_times.asked(command.workers, decision.now)
+            elif isinstance(command, Release):
+                self.start_times.forget(command.workers)
+        for reason in decision.reasons:
+            if reason.cause is Cause.ARRIVED:
+                self.start_times.arrived(reason.workers, decision.now)
 
     def _happened(self, reasons: Iterable[Reason]) -> None:
         size = len(self.fleet.plan)
@@ -512,29 +628,6 @@ class Control:
                 len(self.observed),
             )
         return new
-
-
-class _LogKeeper:
-    """The scheduler's side, with the logs of those that leave kept first."""
-
-    def __init__(self, control: Control) -> None:
-        self._control = control
-        self._link = control.link
-
-    async def retire(self, workers: Iterable[str]) -> dict[str, str]:
-        names = list(workers)
-        try:
-            logs = await asyncio.wait_for(self._link.logs(names), 5)
-            self._control.departed.keep(logs)
-        except (OSError, asyncio.TimeoutError) as error:
-            logger.warning("the logs of %s could not be kept: %s", names, error)
-        return await self._link.retire(names)
-
-    async def recall(self, workers: Iterable[str]) -> set[str]:
-        return await self._link.recall(list(workers))
-
-    async def turn_away(self, workers: Iterable[str]) -> None:
-        await self._link.turn_away(list(workers))
 
 
 def _with_bounds(limits: Limits, options: AdaptiveOptions) -> Limits:

@@ -90,7 +90,7 @@ class Life:
             address, connection_args=stage.security.get_connection_args("client")
         )
         stage.scheduler_comm = comm
-        await self._control.open(comm, self.scheduler_end)
+        await self._control.open(comm, stage.scheduler, self.scheduler_end)
         key = ["cluster-manager-info"]
         info.update(await comm.get_metadata(keys=key, default={}))
         # Told once: it does not change by itself.

@@ -7,7 +7,7 @@ back nonsense. That is the promise the core builds on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from dask_fleet.cluster.arguments import described
@@ -55,14 +55,22 @@ class Manager(Protocol):
 class SchedulerSide(Protocol):
     """What the scheduler does for us, as the performer needs it."""
 
-    async def retire(self, workers: Sequence[str]) -> dict[str, str]:
-        """Drain and retire; return the names that stay, with the reason."""
+    def leave(
+        self, instances: Sequence[Sequence[str]]
+    ) -> AsyncIterator[tuple[str, str]]:
+        """Drain and retire; tell of each that has ended: first name, why it stays."""
 
-    async def recall(self, workers: Sequence[str]) -> set[str]:
-        """Take drains back; return the names that work again."""
+    async def recall(self, instances: Sequence[Sequence[str]]) -> set[str]:
+        """Take drains back; return the first names of those that work again."""
 
     async def turn_away(self, workers: Sequence[str]) -> None:
         """Send workers away."""
+
+    def sees(self, workers: Sequence[str]) -> bool:
+        """Whether one of these workers is with the scheduler."""
+
+    def why_not_more(self) -> str:
+        """Why the last ranking named fewer workers than were asked for."""
 
 
 class CallFailed(Exception):
@@ -83,6 +91,8 @@ class Performer:
     call_timeout
         Limit of a call to the resource manager, in seconds. Draining has none of its
         own: it lasts as long as the tasks that run.
+    closing
+        Whether everything goes at once, so that nobody is drained.
     """
 
     def __init__(
@@ -91,24 +101,39 @@ class Performer:
         scheduler: SchedulerSide,
         workers_of: Callable[[str], tuple[str, ...]],
         call_timeout: float,
+        closing: Callable[[], bool],
     ) -> None:
         self._manager = manager
         self._scheduler = scheduler
         self._workers_of = workers_of
         self._call_timeout = call_timeout
+        self._closing = closing
+        #: Instances that the scheduler has retired and that were not released yet.
+        self._retired: set[str] = set()
 
-    async def perform(self, command: Command) -> list[Fact]:
-        """Perform one command; return what became of it. Never raises."""
+    async def perform(self, command: Command) -> AsyncIterator[Fact]:
+        """Perform one command; tell what becomes of it, as it becomes known.
+
+        Never raises.
+        """
+        if isinstance(command, Drain):
+            async for fact in self._drain(command):
+                yield fact
+        else:
+            for fact in await self._answer(command):
+                yield fact
+
+    async def _answer(self, command: Command) -> list[Fact]:
+        """Perform a command whose answer comes in one piece."""
         if isinstance(command, Start):
             return await self._start(command)
         if isinstance(command, Release):
             return await self._release(command)
-        if isinstance(command, Drain):
-            return await self._drain(command)
         if isinstance(command, Recall):
             return await self._recall(command)
         if isinstance(command, AskRanking):
             return await self._rank(command)
+        assert isinstance(command, TurnAway)
         return await self._turn_away(command)
 
     async def _call(self, what: str, call: Awaitable[T], limit: float | None) -> T:
@@ -144,38 +169,73 @@ class Performer:
         return [Accepted(tuple(accepted)), *facts]
 
     async def _release(self, command: Release) -> list[Fact]:
-        call = self._manager.scale_down(list(command.workers))
+        stays = await self._let_latecomers_finish(command.tokens)
+        leaving = [token for token in command.tokens if token not in stays]
+        facts: list[Fact] = [
+            ReleaseFailed((token,), why) for token, why in stays.items()
+        ]
+        if not leaving:
+            return facts
+        workers = [name for token in leaving for name in self._workers_of(token)]
         try:
+            call = self._manager.scale_down(workers)
             await self._call("scale_down", call, self._call_timeout)
         except CallFailed as error:
-            return [ReleaseFailed(command.tokens, str(error))]
-        return [Released(command.tokens)]
+            return [*facts, ReleaseFailed(tuple(leaving), str(error))]
+        self._retired.difference_update(leaving)
+        return [*facts, Released(tuple(leaving))]
 
-    async def _drain(self, command: Drain) -> list[Fact]:
+    async def _let_latecomers_finish(self, tokens: Iterable[str]) -> dict[str, str]:
+        """Retire those that were not expected any more and have come all the same.
+
+        One that was withdrawn before it had arrived may arrive before the resource
+        manager is told, and may have been given a task or a result by then.
+
+        Returns
+        -------
+        dict
+            Those that cannot leave, and why.
+        """
+        late = {
+            names[0]: token
+            for token in tokens
+            if token not in self._retired
+            and self._scheduler.sees(names := self._workers_of(token))
+        }
+        stays = {}
+        if late and not self._closing():
+            instances = [self._workers_of(token) for token in late.values()]
+            try:
+                async for first, why in self._scheduler.leave(instances):
+                    if why:
+                        stays[late[first]] = why
+            except Exception as error:  # noqa: BLE001  # whatever it is, they stay
+                stays = dict.fromkeys(late.values(), described(error))
+        return stays
+
+    async def _drain(self, command: Drain) -> AsyncIterator[Fact]:
+        """Tell of each instance once it has ended, not of all at the end."""
+        home = {self._workers_of(token)[0]: token for token in command.tokens}
+        instances = [self._workers_of(token) for token in command.tokens]
         try:
-            kept = await self._call(
-                "retiring", self._scheduler.retire(command.workers), None
-            )
-        except CallFailed as error:
-            return [Kept(command.tokens, str(error))]
-        facts: list[Fact] = []
-        retired = []
-        for token in command.tokens:
-            why = [kept[name] for name in self._workers_of(token) if name in kept]
-            if why:
-                facts.append(Kept((token,), why[0]))
-            else:
-                retired.append(token)
-        return [Retired(tuple(retired)), *facts]
+            async for first, why in self._scheduler.leave(instances):
+                token = home.pop(first)
+                if why:
+                    yield Kept((token,), why)
+                else:
+                    self._retired.add(token)
+                    yield Retired((token,))
+        except Exception as error:  # noqa: BLE001  # it owes an answer all the same
+            yield Kept(tuple(home.values()), described(error))
 
     async def _recall(self, command: Recall) -> list[Fact]:
+        instances = [self._workers_of(token) for token in command.tokens]
+        call = self._scheduler.recall(instances)
         try:
-            back = await self._call(
-                "recall", self._scheduler.recall(command.workers), self._call_timeout
-            )
+            back = await self._call("recall", call, self._call_timeout)
         except CallFailed:
             back = set()
-        recalled = self._where(command.tokens, back.issuperset)
+        recalled = self._where(command.tokens, lambda names: names[0] in back)
         refused = tuple(token for token in command.tokens if token not in recalled)
         return [Recalled(recalled), RecallRefused(refused)]
 
@@ -188,7 +248,8 @@ class Performer:
         call = self._manager.workers_to_close(command.target)
         try:
             names = await self._call("workers_to_close", call, self._call_timeout)
-            return [Ranked(command.target, tuple(str(name) for name in names))]
+            ranked = tuple(str(name) for name in names)
+            return [Ranked(command.target, ranked, self._scheduler.why_not_more())]
         except (CallFailed, TypeError) as error:
             return [RankFailed(described(error))]
 

@@ -112,7 +112,7 @@ class Reconciler:
         task.add_done_callback(self._calls.discard)
 
     async def _call(self, command: Command) -> None:
-        for fact in await self._performer.perform(command):
+        async for fact in self._performer.perform(command):
             self.apply(fact)
 
     async def _run(self) -> None:

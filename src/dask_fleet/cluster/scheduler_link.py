@@ -1,123 +1,319 @@
-"""The only place that speaks with the scheduler about workers."""
+"""The only place that speaks with the scheduler about workers.
+
+There are two ways of speaking with it. Usually our plugin is installed inside the
+scheduler, and does all the work there (:class:`PluginLink`). A scheduler that runs
+elsewhere may refuse plugins; then its own, simpler means have to do
+(:class:`PlainLink`).
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
+from distributed import Scheduler
 from distributed.core import rpc
 from distributed.protocol import pickle
 
+from dask_fleet.scheduler import PLUGIN_NAME, FleetPlugin
 
-class SchedulerLink:
-    """Asks the scheduler who should leave, and lets workers go through it.
+#: Names of the workers of one instance.
+Names = Sequence[str]
+
+#: A function of the scheduler's ``WorkerState``; equal keys leave together.
+WorkerKey = Callable[[Any], Hashable]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """How workers are to leave.
 
     Parameters
     ----------
-    comm
-        Gives the connection to the scheduler.
-    addresses
-        Gives the address of each worker that the scheduler sees, by name.
+    drain_timeout
+        Seconds after which running tasks are given to others; ``None`` for never.
+    memory_fraction
+        The share of a worker's memory limit that results may fill.
+    worker_key
+        Groups workers that leave together.
+    spare_pinned
+        Never choose those that run a task which has left its thread pool.
+    force
+        At once, whatever they run or hold.
     """
 
-    def __init__(
-        self,
-        comm: Callable[[], rpc],
-        addresses: Callable[[], Mapping[str, str]],
-    ) -> None:
+    drain_timeout: float | None = None
+    memory_fraction: float = 0.8
+    worker_key: WorkerKey | None = None
+    spare_pinned: bool = False
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Who should leave, cheapest first, and why not more."""
+
+    workers: list[str]
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TargetQuestion:
+    """What the default policy has to know.
+
+    Parameters
+    ----------
+    duration
+        Seconds that a computation should take.
+    offer
+        Resources of each worker of this cluster.
+    threads_each, memory_each
+        Of each worker; ``None`` if not known.
+    """
+
+    duration: float
+    offer: Mapping[str, float]
+    threads_each: int | None
+    memory_each: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TargetAnswer:
+    """What the default policy says.
+
+    Parameters
+    ----------
+    target
+        Workers that should exist.
+    why
+        What asked for them.
+    impossible
+        About tasks that no worker of this cluster can run; empty if there are none.
+    """
+
+    target: int
+    why: str = ""
+    impossible: str = ""
+
+
+class SchedulerLink(Protocol):
+    """What the scheduler does for a cluster."""
+
+    #: A drain can be taken back.
+    recallable: bool
+
+    async def adaptive_target(self, question: TargetQuestion) -> TargetAnswer:
+        """Say for how many workers there is work."""
+
+    async def await_work(self) -> None:
+        """Return once new work comes in."""
+
+    async def rank(
+        self, instances: Sequence[Names], surplus: int, how: Leaving
+    ) -> Ranking:
+        """Say who should leave."""
+
+    def leave(
+        self, instances: Sequence[Names], how: Leaving
+    ) -> AsyncIterator[tuple[str, str]]:
+        """Drain and retire; give the first name of each that has ended, and why not."""
+
+    async def recall(self, instances: Sequence[Names]) -> set[str]:
+        """Take drains back; return the first names of those that work again."""
+
+    async def drop(self, workers: Names) -> Mapping[str, int]:
+        """Let go of workers at once; return what was lost, as far as known."""
+
+    async def turn_away(self, workers: Names) -> None:
+        """Send workers away."""
+
+    async def logs(self, workers: Names) -> dict[str, str]:
+        """Fetch what workers have logged, by name."""
+
+
+class _Link:
+    """What both ways have in common."""
+
+    def __init__(self, comm: rpc, addresses: Callable[[], Mapping[str, str]]) -> None:
         self._comm = comm
         self._addresses = addresses
-        #: Groups workers that must leave together; see ``adapt(worker_key=)``.
-        self.worker_key: Callable[[Any], Hashable] | None = None
 
-    def _addresses_of(self, workers: Sequence[str]) -> list[str]:
+    def _addresses_of(self, workers: Names) -> list[str]:
         known = self._addresses()
         return [known[name] for name in workers if name in known]
 
-    async def adaptive_target(self, target_duration: float) -> int:
-        """Ask for how many workers there is work.
-
-        Parameters
-        ----------
-        target_duration
-            Seconds that a computation should take.
-        """
-        number: int = await self._comm().adaptive_target(
-            target_duration=target_duration
-        )
-        return number
-
-    async def workers_to_close(self, surplus: int) -> list[str]:
-        """Ask which workers can go with the least harm.
-
-        Parameters
-        ----------
-        surplus
-            How many, of all that the scheduler sees.
-
-        Returns
-        -------
-        list of str
-            Names, cheapest first.
-        """
-        key = pickle.dumps(self.worker_key) if self.worker_key else None
-        names = await self._comm().workers_to_close(
-            n=surplus, key=key, attribute="name"
-        )
-        return [str(name) for name in names]
-
-    async def retire(self, workers: Sequence[str]) -> dict[str, str]:
-        """Move the only copies of results away from workers.
-
-        They get no new task and stay with the scheduler until they are released.
-
-        Parameters
-        ----------
-        workers
-            Names.
-
-        Returns
-        -------
-        dict
-            The names that could not be retired, and why; they work on.
-        """
-        asked = self._addresses_of(workers)
-        if not asked:
-            return {}
-        retired = await self._comm().retire_workers(
-            workers=asked, close_workers=False, remove=False
-        )
-        kept = set(asked) - set(retired)
-        return {
-            name: "nobody else can take the only copies of its results"
-            for name, address in self._addresses().items()
-            if address in kept
-        }
-
-    async def recall(self, workers: Sequence[str]) -> set[str]:
-        """Take drains back. The scheduler's own retirement cannot be taken back."""
-        return set()
-
-    async def turn_away(self, workers: Sequence[str]) -> None:
+    async def turn_away(self, workers: Names) -> None:
         """Let the scheduler send workers away and forget them."""
-        comm = self._comm()
         await asyncio.gather(
             *(
-                comm.unregister(address=address, stimulus_id="fleet-turn-away")
+                self._comm.unregister(address=address, stimulus_id="fleet-turn-away")
                 for address in self._addresses_of(workers)
             )
         )
 
-    async def logs(self, workers: Sequence[str]) -> dict[str, str]:
+    async def logs(self, workers: Names) -> dict[str, str]:
         """Fetch what workers have logged, by name."""
         known = {address: name for name, address in self._addresses().items()}
         asked = self._addresses_of(workers)
         if not asked:
             return {}
-        logs = await self._comm().worker_logs(workers=asked)
+        logs = await self._comm.worker_logs(workers=asked)
         return {
             known[address]: "\n".join(line for _, line in lines)
             for address, lines in logs.items()
             if address in known
         }
+
+
+class PluginLink(_Link):
+    """Speaks with our plugin inside the scheduler."""
+
+    recallable = True
+
+    async def adaptive_target(self, question: TargetQuestion) -> TargetAnswer:
+        """Ask for how many workers there is work."""
+        answer = await self._comm.fleet_target(
+            duration=question.duration,
+            offer=dict(question.offer),
+            threads_each=question.threads_each,
+            memory_each=question.memory_each,
+        )
+        return TargetAnswer(answer["target"], answer["why"], answer["impossible"])
+
+    async def await_work(self) -> None:
+        """Return once new work comes in."""
+        await self._comm.fleet_await_work()
+
+    async def rank(
+        self, instances: Sequence[Names], surplus: int, how: Leaving
+    ) -> Ranking:
+        """Ask who should leave."""
+        key = pickle.dumps(how.worker_key) if how.worker_key is not None else None
+        answer = await self._comm.fleet_rank(
+            instances=[list(names) for names in instances],
+            surplus=surplus,
+            fraction=how.memory_fraction,
+            worker_key=key,
+            spare_pinned=how.spare_pinned,
+            spare_actors=not how.force,
+        )
+        return Ranking(list(answer["workers"]), answer["detail"])
+
+    async def leave(
+        self, instances: Sequence[Names], how: Leaving
+    ) -> AsyncIterator[tuple[str, str]]:
+        """Drain and retire; tell of each as soon as it has ended."""
+        left = {names[0]: list(names) for names in instances}
+        while left:
+            ended = await self._comm.fleet_leave(
+                instances=list(left.values()), timeout=how.drain_timeout
+            )
+            for first, why in ended.items():
+                del left[first]
+                yield first, why
+
+    async def recall(self, instances: Sequence[Names]) -> set[str]:
+        """Take drains back."""
+        back = await self._comm.fleet_recall(
+            instances=[list(names) for names in instances]
+        )
+        return set(back)
+
+    async def drop(self, workers: Names) -> Mapping[str, int]:
+        """Let go of workers at once; return what was lost."""
+        lost: Mapping[str, int] = await self._comm.fleet_drop(workers=list(workers))
+        return lost
+
+
+class PlainLink(_Link):
+    """Speaks with a scheduler that has nothing of ours.
+
+    It knows no drain: tasks that run on a worker which leaves are run again.
+    """
+
+    recallable = False
+
+    async def adaptive_target(self, question: TargetQuestion) -> TargetAnswer:
+        """Ask the scheduler's own ``adaptive_target``."""
+        number = await self._comm.adaptive_target(target_duration=question.duration)
+        return TargetAnswer(number)
+
+    async def await_work(self) -> None:
+        """Wait for ever: this scheduler does not tell."""
+        await asyncio.get_running_loop().create_future()
+
+    async def rank(
+        self, instances: Sequence[Names], surplus: int, how: Leaving
+    ) -> Ranking:
+        """Ask the scheduler's own ``workers_to_close``.
+
+        It counts all workers it sees; those that may not leave are passed over later,
+        so as many more are asked for.
+        """
+        may_leave = sum(len(names) for names in instances)
+        others = len(self._addresses()) - may_leave
+        key = pickle.dumps(how.worker_key) if how.worker_key is not None else None
+        names = await self._comm.workers_to_close(
+            n=surplus + max(0, others), key=key, attribute="name"
+        )
+        return Ranking([str(name) for name in names])
+
+    async def leave(
+        self, instances: Sequence[Names], how: Leaving
+    ) -> AsyncIterator[tuple[str, str]]:
+        """Move the only copies of results away, by the scheduler's own means."""
+        asked = self._addresses_of([name for names in instances for name in names])
+        retired: Mapping[str, object] = {}
+        if asked:
+            retired = await self._comm.retire_workers(
+                workers=asked, close_workers=False, remove=False
+            )
+        kept = set(asked) - set(retired)
+        for names in instances:
+            stays = kept.intersection(self._addresses_of(names))
+            why = "nobody else can take the only copies of its results"
+            yield names[0], why if stays else ""
+
+    async def recall(self, instances: Sequence[Names]) -> set[str]:
+        """Take nothing back: it cannot be done."""
+        return set()
+
+    async def drop(self, workers: Names) -> Mapping[str, int]:
+        """Let go of workers at once. What was lost, nobody counts."""
+        await self.turn_away(workers)
+        return {}
+
+
+async def link_to(
+    scheduler: Scheduler | None,
+    comm: rpc,
+    addresses: Callable[[], Mapping[str, str]],
+) -> tuple[SchedulerLink, str]:
+    """Install our plugin in the scheduler, if it lets us.
+
+    Parameters
+    ----------
+    scheduler
+        The scheduler, if it runs in this process.
+    comm
+        The connection to it.
+    addresses
+        Gives the address of each worker that it sees, by name.
+
+    Returns
+    -------
+    tuple
+        The link, and why it is only the plain one; empty if it is not.
+    """
+    try:
+        if scheduler is not None:
+            await scheduler.register_scheduler_plugin(FleetPlugin(), idempotent=True)
+        else:
+            await comm.register_scheduler_plugin(
+                plugin=pickle.dumps(FleetPlugin()), name=PLUGIN_NAME, idempotent=True
+            )
+    except (ValueError, ImportError, AttributeError, TypeError) as error:
+        return PlainLink(comm, addresses), f"{type(error).__name__}: {error}"
+    return PluginLink(comm, addresses), ""

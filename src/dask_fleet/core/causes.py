@@ -20,6 +20,7 @@ class Cause(str, Enum):
     # The target.
     SCALED = "scaled"
     ADAPTED = "adapted"
+    IMPOSSIBLE = "impossible tasks"
     ADAPT_STARTED = "adapt started"
     ADAPT_STOPPED = "adapt stopped"
     MAXIMUM_ASSUMED = "maximum assumed"
@@ -41,6 +42,7 @@ class Cause(str, Enum):
     RECALLED = "recalled"
     RETIRED = "retired"
     HELD = "held"
+    DROPPED = "dropped"
     WAITING_FOR_SCHEDULER = "scheduler silent"
     # What happened.
     ARRIVED = "arrived"
@@ -55,6 +57,7 @@ class Cause(str, Enum):
     TURNED_AWAY = "turned away"
     CALL_FAILED = "call failed"
     RECONNECTED = "reconnected"
+    PLAIN_SCHEDULER = "plain scheduler"
     FAILED = "cluster failed"
     CLOSED = "closed"
 
@@ -69,7 +72,10 @@ class Cause(str, Enum):
 
 _SENTENCES: dict[Cause, str] = {
     Cause.SCALED: "scale({after}) was called: {before} -> {after} workers",
-    Cause.ADAPTED: "the adaptive target went from {before} to {after} workers",
+    Cause.ADAPTED: (
+        "the adaptive target went from {before} to {after} workers ({detail})"
+    ),
+    Cause.IMPOSSIBLE: "some tasks cannot run on any worker of this cluster: {detail}",
     Cause.ADAPT_STARTED: (
         "adaptive scaling between {minimum} and {maximum} workers, "
         "every {interval:g} s, calm window {calm:g} s"
@@ -104,7 +110,11 @@ _SENTENCES: dict[Cause, str] = {
     Cause.DRAINING: "asked {count} worker(s) to finish and leave",
     Cause.RECALLED: "took back {count} worker(s) that were about to leave",
     Cause.RETIRED: "{count} worker(s) left as asked",
-    Cause.HELD: "{count} worker(s) above the target stay: {detail}",
+    Cause.HELD: "held: {count} worker(s) above the target stay: {detail}",
+    Cause.DROPPED: (
+        "let go of {count} worker(s) by force; lost: {keys} key(s) with {size} that "
+        "only they held, {tasks} running task(s)"
+    ),
     Cause.WAITING_FOR_SCHEDULER: (
         "the scheduler does not answer: nothing is judged lost and no worker is closed"
     ),
@@ -120,6 +130,10 @@ _SENTENCES: dict[Cause, str] = {
     Cause.TURNED_AWAY: "turned away {count} worker(s) that came back after their end",
     Cause.CALL_FAILED: "{call} failed: {detail}",
     Cause.RECONNECTED: "the connection to the scheduler broke and was made again",
+    Cause.PLAIN_SCHEDULER: (
+        "the scheduler takes no plugin, its own means are used: workers that leave do "
+        "not finish their tasks first ({detail})"
+    ),
     Cause.FAILED: "the cluster has failed: {detail}",
     Cause.CLOSED: "closed",
 }

@@ -24,10 +24,14 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """The workers that should leave to get to ``target``, cheapest first."""
+    """The workers that should leave to get to ``target``, cheapest first.
+
+    ``detail`` says why there are fewer than asked for, if there are.
+    """
 
     target: int
     workers: tuple[str, ...]
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)

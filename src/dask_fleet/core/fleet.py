@@ -82,7 +82,8 @@ class Fleet:
         self.failures = FailureMemory()
         self.closing = False
         self._prefix = prefix
-        self._recallable = recallable
+        #: The scheduler's side can take a drain back.
+        self.recallable = recallable
         #: Every instance that is not over, in the order of planning.
         self._instances: dict[str, Instance] = {}
         #: The token of the instance that a worker name belongs to.
@@ -190,7 +191,7 @@ class Fleet:
             next_serial=self._next_serial,
             round=self._round,
             prefix=self._prefix,
-            recallable=self._recallable,
+            recallable=self.recallable,
             closing=self.closing,
         )
 
@@ -305,7 +306,9 @@ class Fleet:
 
     def _ranked(self, fact: Ranked, now: float) -> list[Reason]:
         if self._ranking is not None:
-            self._ranking = Ranking(fact.target, now, fact.workers)
+            self._ranking = Ranking(
+                fact.target, now, fact.workers, detail=fact.detail
+            )
         return []
 
     def _rank_failed(self, fact: RankFailed, now: float) -> list[Reason]:

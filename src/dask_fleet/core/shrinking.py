@@ -69,7 +69,7 @@ def _shrink_arrived(draft: Draft, allowed: int, surplus: int) -> None:
         draft.commands.append(AskRanking(allowed, surplus))
         return
     assert ranking is not None
-    detail = "the scheduler needs them for now"
+    detail = ranking.detail or "the scheduler needs them for now"
     if ranking.failed:
         detail = "nobody can say who should leave"
     draft.survey.say(Cause.HELD, (), count=surplus, detail=detail)

@@ -27,12 +27,15 @@ class Ranking:
         first decision after it and is empty from then on.
     failed
         Nobody could say; asked again later.
+    detail
+        Why fewer workers were named than asked for; empty if there were enough.
     """
 
     target: int
     at: float
     workers: tuple[str, ...] | None = None
     failed: bool = False
+    detail: str = ""
 
     @property
     def is_out(self) -> bool:

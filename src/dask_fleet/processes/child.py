@@ -8,7 +8,6 @@ import logging
 import logging.handlers
 import os
 import random
-import signal
 import socket
 import sys
 import traceback
@@ -59,10 +58,6 @@ def run_child(fork: Fork) -> NoReturn:
 def _detach(fork: Fork) -> None:
     """Leave behind what belongs to the server."""
     lifeline.hold(fork.lifeline, fork.server)
-    # A terminal sends Ctrl-C to all processes of the job at once. It is for the
-    # manager to say what follows from it. Stopping the job (Ctrl-Z), hanging up and
-    # signals to the whole group reach a child as they reach any other process.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.dup2(fork.stderr, 2)
     _close_log_files()
     own = (fork.channel, fork.lifeline, *fork.passed)

@@ -26,16 +26,20 @@ class _Shared:
         self.users = 0
         self._environ = environ
         self._preload = preload
-        self._server: ServerProcess | None = None
+        self.server = ServerProcess(environ, preload)
+        #: Servers that have died, until they have been waited for.
+        self._dead: list[ServerProcess] = []
 
-    def server(self) -> ServerProcess:
-        if self._server is None or self._server.gone is not None:
-            self._server = ServerProcess(self._environ, self._preload)
-        return self._server
+    def living(self) -> ServerProcess:
+        if self.server.gone is not None:
+            self._dead = [one for one in self._dead if not one.ended]
+            self._dead.append(self.server)
+            self.server = ServerProcess(self._environ, self._preload)
+        return self.server
 
     async def stop(self) -> None:
-        if self._server is not None:
-            await self._server.stop()
+        for server in (self.server, *self._dead):
+            await server.stop()
 
 
 _Key = tuple[frozenset[tuple[str, str]], tuple[str, ...]]
@@ -94,20 +98,19 @@ class ForkServer:
         share = of_loop.get(key)
         if share is None:
             share = of_loop[key] = _Shared(environ, preload)
-        share.server()
         share.users += 1
         self._share: _Shared | None = share
         self._forget = functools.partial(of_loop.pop, key)
         self._environ = environ
 
     def __repr__(self) -> str:
-        state = "released" if self._share is None else self._share.server()
+        state = "released" if self._share is None else self._share.server
         return f"<{type(self).__name__} {state}>"
 
     @property
     def pid(self) -> int:
-        """Process id of the server that stands at present."""
-        return self._server().pid
+        """Process id of the present server, or of the last one if it has died."""
+        return self._shared_now().server.pid
 
     async def ready(self) -> None:
         """Wait until the server has imported everything.
@@ -120,7 +123,7 @@ class ForkServer:
             The server has ended instead, for instance because a module of `preload`
             cannot be imported.
         """
-        await self._server().ready()
+        await self._shared_now().living().ready()
 
     async def fork(
         self,
@@ -169,7 +172,7 @@ class ForkServer:
         """
         variables = {**os.environ, **self._environ, **(environ or {})}
         frame, fds = pack(target, args, name=name, daemon=daemon, environ=variables)
-        process = self._server().fork(name, frame, fds)
+        process = self._shared_now().living().fork(name, frame, fds)
         try:
             await process.started()
         except asyncio.CancelledError:
@@ -223,7 +226,7 @@ class ForkServer:
             self._forget()
             await share.stop()
 
-    def _server(self) -> ServerProcess:
+    def _shared_now(self) -> _Shared:
         if self._share is None:
             raise RuntimeError("this share in the fork server has been released")
-        return self._share.server()
+        return self._share

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Protocol
 from weakref import WeakSet
 
@@ -35,4 +36,5 @@ def _close_all() -> None:
     _open.clear()
 
 
-os.register_at_fork(after_in_child=_close_all)
+if sys.platform != "win32":  # where nothing forks
+    os.register_at_fork(after_in_child=_close_all)

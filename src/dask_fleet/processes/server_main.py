@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gc
 import importlib
+import json
 import os
+import signal
 import socket
+import sys
 import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from multiprocessing import resource_tracker
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from dask_fleet.processes.child import run_child
 from dask_fleet.processes.server import Server
@@ -38,16 +41,18 @@ class Unfit(Exception):
     """The server must not serve; the text says why."""
 
 
-def main(settings: dict[str, Any]) -> NoReturn:
+def main(argument: str) -> NoReturn:
     """Import, serve, and end with the manager; in a child, run the child.
 
     Parameters
     ----------
-    settings
-        ``control``, the descriptor of the socket to the manager; ``manager``, its
-        process id; ``tracker``, the descriptor of its resource tracker;
-        ``preload``, names of further modules to import.
+    argument
+        A JSON object: ``control``, the descriptor of the socket to the manager;
+        ``manager``, its process id; ``tracker``, the descriptor of its resource
+        tracker; ``preload``, names of further modules to import.
     """
+    _ignore_interrupts()
+    settings = json.loads(argument)
     control = socket.socket(fileno=settings["control"])
     control.setblocking(True)
     control.set_inheritable(False)
@@ -60,6 +65,10 @@ def main(settings: dict[str, Any]) -> NoReturn:
     except Unfit as error:
         control.sendall(Report(News.UNFIT, text=str(error).encode()).encode())
         os._exit(1)
+    # What was printed so far must not be printed by every child once more.
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
     # Objects that the collector never visits are never written to, and pages that
     # are not written to stay shared.
     gc.freeze()
@@ -70,6 +79,18 @@ def main(settings: dict[str, Any]) -> NoReturn:
         os._exit(0)
     del server, control
     run_child(fork)
+
+
+def _ignore_interrupts() -> None:
+    """Leave Ctrl-C to the manager, here and in all children.
+
+    A terminal sends it to all processes of the job at once; what follows from it is
+    for the manager to say. Children stay in the manager's job otherwise: stopping it
+    (Ctrl-Z), hanging up, and signals to the whole group reach them too.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # It was blocked by the manager, so that none came in before this.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def import_all(preload: Iterable[str]) -> None:

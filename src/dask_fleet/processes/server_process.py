@@ -26,11 +26,12 @@ from dask_fleet.processes.wire import News, Order, Report, ReportDecoder, Reques
 #: Seconds for a server to end once it was told to.
 _END_TIMEOUT = 5
 
-# The collector only costs time while modules are imported.
+# The collector only costs time while modules are imported. Nothing is imported before
+# the search path is this process's own: a file in the working directory could be in
+# the way.
 _BOOT = (
-    "import gc; gc.disable(); import json, sys; settings = json.loads(sys.argv[1]); "
-    "sys.path[:] = settings['path']; "
-    "from dask_fleet.processes.server_main import main; main(settings)"
+    "import gc, sys; gc.disable(); sys.path[:] = sys.argv[2:]; "
+    "from dask_fleet.processes.server_main import main; main(sys.argv[1])"
 )
 
 
@@ -87,6 +88,11 @@ class ServerProcess:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} pid={self.pid} {self.gone or 'running'}>"
 
+    @property
+    def ended(self) -> bool:
+        """Whether the server has ended and been waited for."""
+        return self._ended.done()
+
     async def ready(self) -> None:
         """Wait until the server has imported everything.
 
@@ -112,6 +118,7 @@ class ServerProcess:
         if self.gone is not None:
             raise ForkServerError(self.gone)
         number = next(self._numbers)
+        passed = [os.dup(fd) for fd in fds]
         ours, theirs = socket.socketpair()
         channel = Channel(ours)
         process = ForkedProcess(
@@ -119,7 +126,7 @@ class ServerProcess:
         )
         self._processes[number] = process
         # The kernel keeps what is in flight: our own copies are closed when sent.
-        self._send(Request(Order.FORK, number), [theirs.detach(), *map(os.dup, fds)])
+        self._send(Request(Order.FORK, number), [theirs.detach(), *passed])
         channel.send_frame(frame)
         return process
 
@@ -159,6 +166,8 @@ class ServerProcess:
                 return
             except ConnectionError:
                 pass  # the reading side sees the end and draws the consequences
+            except OSError as error:  # too many descriptors in flight
+                self._processes.pop(Request.decode(data).child).set_refused(error)
             self._outgoing.popleft()
             _close(fds)
 
@@ -240,24 +249,30 @@ def _start(
     assert tracker is not None
     path: list[Any] = sys.path
     settings = {
-        "path": [entry for entry in path if isinstance(entry, str)],
         "control": control.fileno(),
         "manager": os.getpid(),
         "tracker": tracker,
         "preload": list(preload),
     }
-    return subprocess.Popen(
-        [
-            os.fsdecode(spawn.get_executable()),
-            *util._args_from_interpreter_flags(),  # type: ignore[attr-defined]
-            "-c",
-            _BOOT,
-            json.dumps(settings),
-        ],
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, **environ},
-        pass_fds=[control.fileno(), tracker],
-    )
+    command = [
+        os.fsdecode(spawn.get_executable()),
+        *util._args_from_interpreter_flags(),  # type: ignore[attr-defined]
+        "-c",
+        _BOOT,
+        json.dumps(settings),
+        *(entry for entry in path if isinstance(entry, str)),
+    ]
+    # A blocked signal stays blocked over exec, until the server ignores it.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **environ},
+            pass_fds=[control.fileno(), tracker],
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _close(fds: list[int]) -> None:

@@ -15,9 +15,12 @@ from dask.multiprocessing import default_initializer
 from distributed import Worker
 from distributed.compatibility import asyncio_run
 from distributed.config import get_loop_factory
+from distributed.core import Status
 
 from dask_fleet.processes.channel import Channel
 from dask_fleet.processes.failure import Failure
+
+_CLOSING = (Status.closing, Status.closed)
 
 
 @dataclass(frozen=True)
@@ -76,9 +79,22 @@ def run_worker(
     dask.config.refresh()
     dask.config.set(config)
     default_initializer()
+    logging.getLogger("distributed.worker").addFilter(_is_of_interest)
     if silence_logs:
         logging.getLogger("distributed.nanny").setLevel(silence_logs)
     asyncio_run(_run(channel, factory), loop_factory=get_loop_factory())
+
+
+def _is_of_interest(record: logging.LogRecord) -> bool:
+    """Whether a record says more than that a worker which closes stopped its pulse.
+
+    A worker that closes cuts its own connections, also under a heartbeat, which then
+    reports an error with a traceback. Nothing is wrong, and nobody asked.
+    """
+    return not (
+        record.funcName == "heartbeat"
+        and any(w.status in _CLOSING for w in Worker._instances)
+    )
 
 
 async def _run(sock: socket.socket, factory: Callable[[], Worker]) -> None:

@@ -31,6 +31,9 @@ from dask_fleet.processes.worker_main import (
 
 logger = logging.getLogger(__name__)
 
+#: Seconds for a process to end that no longer speaks to us.
+_LINGER = 5
+
 
 class WarmWorkerProcess:
     """What a `distributed.Nanny` holds as its ``process``, on top of a fork server.
@@ -93,8 +96,8 @@ class WarmWorkerProcess:
         self.exit_callbacks: list[Callable[[ExitReport], None]] = []
         self.on_exit = on_exit
         self._server = server
-        #: Why the present worker is to end; None as long as it is not.
-        self._stop_reason: str | None = None
+        #: Why the present start is not to go on; None as long as it is.
+        self._aborted: str | None = None
         self._factory = functools.partial(worker, **worker_kwargs)
         self._env = {"__DASK_PARENT_PID": str(os.getpid()), **env}
         self._config = _for_workers(config)
@@ -183,9 +186,10 @@ class WarmWorkerProcess:
         if self.status is Status.stopping:
             await self.stopped.wait()
             return
-        running = self.status in (Status.running, Status.closing_gracefully)
+        running = self.status is Status.running
+        if self.status is Status.starting:
+            self._aborted = reason
         self.status = Status.stopping
-        self._stop_reason = reason
         if running and self.process is not None:
             stop = StopWorker(timeout * 0.8, executor_wait, reason)
             self.process.channel.send(stop)
@@ -226,7 +230,7 @@ class WarmWorkerProcess:
             try:
                 message = await process.channel.receive()
             except EOFError:
-                raise ProcessEnded(await self._story(process)) from None
+                raise ProcessEnded(await self._report_of(process)) from None
             if isinstance(message, Failure):
                 raise message.exception()
             if isinstance(message, WorkerMade):
@@ -236,15 +240,21 @@ class WarmWorkerProcess:
                 self.worker_address = message.address
                 self.status = Status.running
 
-    async def _story(self, process: ForkedProcess) -> ExitReport:
-        report = await process.wait()
-        if self._stop_reason is None:
-            return report
-        reason = f"it was stopped while it started ({self._stop_reason})"
-        return dataclasses.replace(report, reason=reason)
+    async def _report_of(self, process: ForkedProcess) -> ExitReport:
+        """Return how a process ended that has closed its channel."""
+        # It ends at this moment, unless something in it has closed the channel.
+        linger = asyncio.get_running_loop().call_later(_LINGER, process.kill)
+        try:
+            report = await process.wait()
+        finally:
+            linger.cancel()
+        return self.last_exit or report
 
     def _on_process_exit(self, report: ExitReport) -> None:
         """Clear up after a worker that has ended, in whatever way."""
+        if self._aborted is not None:
+            reason = f"it was stopped while it started ({self._aborted})"
+            report = dataclasses.replace(report, reason=reason)
         if report.exitcode != 0:
             logger.info("Worker %s", report.describe())
         if self.worker_dir is not None:
@@ -261,7 +271,7 @@ class WarmWorkerProcess:
         self.process = None
         self.worker_address = None
         self.worker_dir = None
-        self._stop_reason = None
+        self._aborted = None
         self.stopped.set()
 
 

@@ -1,0 +1,144 @@
+"""The scheduler plugin: it installs the handlers that a cluster calls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from distributed import Scheduler, SchedulerPlugin
+from distributed.protocol import pickle
+
+from dask_fleet.scheduler.adaptive_target import adaptive_target
+from dask_fleet.scheduler.drain import Drains
+from dask_fleet.scheduler.survey import by_name, groups_of, take
+from dask_fleet.scheduler.verdict import answer
+
+#: Under this name the scheduler knows the plugin; one serves all clusters.
+PLUGIN_NAME = "fleet"
+
+
+class FleetPlugin(SchedulerPlugin):
+    """Ranks, drains and retires workers inside the scheduler's process.
+
+    Adds the handlers ``fleet_rank``, ``fleet_leave``, ``fleet_recall``, ``fleet_drop``,
+    ``fleet_target`` and ``fleet_await_work``. While nobody calls them it does nothing
+    but set a flag for each graph that comes in.
+    """
+
+    name: ClassVar[str] = PLUGIN_NAME
+
+    async def start(self, scheduler: Scheduler) -> None:
+        """Install the handlers."""
+        self._scheduler = scheduler
+        self._drains = Drains(scheduler)
+        #: Set when work comes in; cleared by whoever begins to wait.
+        self._work = asyncio.Event()
+        scheduler.handlers.update(
+            {
+                "fleet_rank": self.rank,
+                "fleet_leave": self._drains.leave,
+                "fleet_recall": self._drains.recall,
+                "fleet_drop": self.drop,
+                "fleet_target": self.target,
+                "fleet_await_work": self.await_work,
+            }
+        )
+
+    def update_graph(self, scheduler: Scheduler, **kwargs: Any) -> None:
+        """Work has come in: tell those who wait for it."""
+        self._work.set()
+
+    async def await_work(self) -> None:
+        """Return once new work comes in."""
+        self._work.clear()
+        await self._work.wait()
+
+    def target(
+        self,
+        duration: float,
+        offer: Mapping[str, float],
+        threads_each: int | None = None,
+        memory_each: int | None = None,
+    ) -> dict[str, Any]:
+        """Say how many workers should exist; see :func:`adaptive_target`."""
+        return adaptive_target(
+            self._scheduler, duration, offer, threads_each, memory_each
+        )
+
+    async def rank(
+        self,
+        instances: Sequence[Sequence[str]],
+        surplus: int,
+        fraction: float,
+        worker_key: bytes | None = None,
+        spare_pinned: bool = False,
+        spare_actors: bool = True,
+    ) -> dict[str, Any]:
+        """Say who should leave.
+
+        Parameters
+        ----------
+        instances
+            Names of workers that may leave, an instance each.
+        surplus
+            Workers that should leave.
+        fraction
+            The share of a worker's memory limit that results may fill.
+        worker_key
+            A pickled function of a worker's state; equal keys leave together.
+        spare_pinned
+            Never name those that run a task which has left its thread pool.
+        spare_actors
+            Never name those that hold an actor: nobody can take it over.
+
+        Returns
+        -------
+        dict
+            ``workers``: names, cheapest first; ``detail``: why not more, or empty.
+        """
+        key = pickle.loads(worker_key) if worker_key is not None else None
+        groups = groups_of(self._scheduler, instances, key)
+        may_leave = [
+            group
+            for group in groups
+            if not any(
+                (spare_actors and ws.actors) or (spare_pinned and ws.long_running)
+                for ws in group
+            )
+        ]
+        picture = await take(self._scheduler, may_leave, fraction)
+        free = sum(len(group) for group in may_leave)
+        missing = sum(len(names) for names in instances) - free
+        return answer(picture, surplus, missing).to_message()
+
+    async def drop(self, workers: Sequence[str]) -> dict[str, int]:
+        """Let go of workers at once, whatever they run or hold.
+
+        Parameters
+        ----------
+        workers
+            Names.
+
+        Returns
+        -------
+        dict
+            What was lost: ``keys`` and ``bytes`` of results that only they held, and
+            ``tasks`` that they were running.
+        """
+        known = by_name(self._scheduler)
+        states = [known[name] for name in workers if name in known]
+        gone = set(states)
+        lost = {
+            ts for ws in states for ts in ws.has_what if (ts.who_has or set()) <= gone
+        }
+        report = {
+            "keys": len(lost),
+            "bytes": sum(ts.nbytes for ts in lost),
+            "tasks": sum(len(ws.processing) for ws in states),
+        }
+        for ws in states:
+            await self._scheduler.remove_worker(
+                ws.address, stimulus_id="fleet-drop", expected=True, close=False
+            )
+        return report
