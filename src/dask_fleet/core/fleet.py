@@ -306,9 +306,7 @@ class Fleet:
 
     def _ranked(self, fact: Ranked, now: float) -> list[Reason]:
         if self._ranking is not None:
-            self._ranking = Ranking(
-                fact.target, now, fact.workers, detail=fact.detail
-            )
+            self._ranking = Ranking(fact.target, now, fact.workers, detail=fact.detail)
         return []
 
     def _rank_failed(self, fact: RankFailed, now: float) -> list[Reason]:
