@@ -52,6 +52,7 @@ def main(argument: str) -> NoReturn:
         tracker; ``preload``, names of further modules to import.
     """
     _ignore_interrupts()
+    _open_standard_descriptors()
     settings = json.loads(argument)
     control = socket.socket(fileno=settings["control"])
     control.setblocking(True)
@@ -79,6 +80,16 @@ def main(argument: str) -> NoReturn:
         os._exit(0)
     del server, control
     run_child(fork)
+
+
+def _open_standard_descriptors() -> None:
+    """Stand in for those that the manager has closed: others would take their place."""
+    for fd in range(3):
+        try:
+            os.fstat(fd)
+        except OSError:  # noqa: PERF203  -- three at most
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number, which is this one
+            os.set_inheritable(fd, True)
 
 
 def _ignore_interrupts() -> None:

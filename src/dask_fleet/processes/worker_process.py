@@ -65,8 +65,11 @@ class WarmWorkerProcess:
         Where this object stands: init, starting, running, stopping, stopped, failed.
     process
         The process of the present worker; None if there is none.
-    worker_address, worker_dir
-        Address and local directory of the present worker; None if there is none.
+    worker_address
+        Address of the present worker or, until the next one starts, of the last one;
+        a nanny takes it off the scheduler's list after the end.
+    worker_dir
+        Local directory of the present worker; None if there is none.
     running, stopped
         Set when a start is over, well or not; and when a worker has ended.
     last_exit
@@ -139,6 +142,7 @@ class WarmWorkerProcess:
         if self.process is not None:  # the last one has been killed and lingers
             await self.process.wait()
         self.status = Status.starting
+        self.worker_address = None
         self.running.clear()
         self.stopped.clear()
         try:
@@ -269,7 +273,6 @@ class WarmWorkerProcess:
     def _set_stopped(self) -> None:
         self.status = Status.stopped
         self.process = None
-        self.worker_address = None
         self.worker_dir = None
         self._aborted = None
         self.stopped.set()
