@@ -11,6 +11,7 @@ from distributed.protocol import pickle
 
 from dask_fleet.scheduler.adaptive_target import adaptive_target
 from dask_fleet.scheduler.drain import Drains
+from dask_fleet.scheduler.send_away import send_away
 from dask_fleet.scheduler.survey import by_name, groups_of, take
 from dask_fleet.scheduler.verdict import answer
 
@@ -40,10 +41,15 @@ class FleetPlugin(SchedulerPlugin):
                 "fleet_leave": self._drains.leave,
                 "fleet_recall": self._drains.recall,
                 "fleet_drop": self.drop,
+                "fleet_send_away": self.send_away,
                 "fleet_target": self.target,
                 "fleet_await_work": self.await_work,
             }
         )
+
+    async def send_away(self, workers: Sequence[str], limit: float) -> None:
+        """Tell workers to exit, and see them off; see :func:`send_away`."""
+        await send_away(self._scheduler, workers, limit)
 
     def update_graph(self, scheduler: Scheduler, **kwargs: Any) -> None:
         """Work has come in: tell those who wait for it."""
