@@ -100,8 +100,9 @@ def _ignore_interrupts() -> None:
     (Ctrl-Z), hanging up, and signals to the whole group reach them too.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # It was blocked by the manager, so that none came in before this.
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    # It was blocked by the manager, so that none came in before this. Others may have
+    # been blocked there for reasons of its own.
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def import_all(preload: Iterable[str]) -> None:

@@ -207,8 +207,9 @@ class WarmWorkerProcess:
         if self.process is not None:
             self.process.kill()
         if not await self._stops_within(timeout):
+            which = "that is being made" if self.pid is None else str(self.pid)
             raise asyncio.TimeoutError(
-                f"worker process {self.pid} is not gone {timeout} s after it was killed"
+                f"worker process {which} is not gone {timeout} s after it was killed"
             )
 
     async def _stops_within(self, timeout: float) -> bool:
