@@ -162,7 +162,7 @@ class WarmWorkerProcess:
     async def kill(
         self,
         timeout: float = 5,
-        executor_wait: bool = True,
+        executor_wait: bool = False,
         reason: str = "worker-process-kill",
     ) -> None:
         """End the worker, and return when its process has ended.
@@ -199,7 +199,7 @@ class WarmWorkerProcess:
             self.process.channel.send(stop)
             if await self._stops_within(stop.timeout):
                 return
-            logger.warning(
+            logger.info(
                 "Worker process %s has not closed in %.1f s; it is killed",
                 self.pid,
                 stop.timeout,
