@@ -49,10 +49,13 @@ class OneLife(Nanny):
         super()._on_worker_exit_sync(exitcode)
 
     async def _on_worker_exit(self, exitcode: int) -> None:
+        if self.status is Status.closing_gracefully:
+            await self.close(reason="fleet-worker-closed")
+            return
         if self.status is not Status.running or self._restarting:
             await super()._on_worker_exit(exitcode)
             return
-        process = self.process
+        process: object = self.process
         report = process.last_exit if isinstance(process, WarmWorkerProcess) else None
         self.death = report.describe() if report else f"its process {how(exitcode)}"
         await self._unregister()
