@@ -110,8 +110,8 @@ class SchedulerLink(Protocol):
     async def adaptive_target(self, question: TargetQuestion) -> TargetAnswer:
         """Say for how many workers there is work."""
 
-    async def await_work(self) -> None:
-        """Return once new work comes in."""
+    async def await_work(self, known: int) -> int:
+        """Return once there was more new work than ``known``; -1 asks how much."""
 
     async def rank(
         self, instances: Sequence[Names], surplus: int, how: Leaving
@@ -176,9 +176,10 @@ class PluginLink(_Link):
         )
         return TargetAnswer(answer["target"], answer["why"], answer["impossible"])
 
-    async def await_work(self) -> None:
-        """Return once new work comes in."""
-        await self._comm.fleet_await_work()
+    async def await_work(self, known: int) -> int:
+        """Return once there was more new work than ``known``."""
+        number: int = await self._comm.fleet_await_work(known=known)
+        return number
 
     async def rank(
         self, instances: Sequence[Names], surplus: int, how: Leaving
@@ -238,9 +239,10 @@ class PlainLink(_Link):
         number = await self._comm.adaptive_target(target_duration=question.duration)
         return TargetAnswer(number)
 
-    async def await_work(self) -> None:
+    async def await_work(self, known: int) -> int:
         """Wait for ever: this scheduler does not tell."""
         await asyncio.get_running_loop().create_future()
+        return known
 
     async def rank(
         self, instances: Sequence[Names], surplus: int, how: Leaving

@@ -33,7 +33,9 @@ class FleetPlugin(SchedulerPlugin):
         """Install the handlers."""
         self._scheduler = scheduler
         self._drains = Drains(scheduler)
-        #: Set when work comes in; cleared by whoever begins to wait.
+        #: How many graphs have come in so far.
+        self._graphs = 0
+        #: Set when one comes in; cleared by whoever begins to wait.
         self._work = asyncio.Event()
         scheduler.handlers.update(
             {
@@ -53,12 +55,21 @@ class FleetPlugin(SchedulerPlugin):
 
     def update_graph(self, scheduler: Scheduler, **kwargs: Any) -> None:
         """Work has come in: tell those who wait for it."""
+        self._graphs += 1
         self._work.set()
 
-    async def await_work(self) -> None:
-        """Return once new work comes in."""
-        self._work.clear()
-        await self._work.wait()
+    async def await_work(self, known: int) -> int:
+        """Return once more graphs have come in than the caller knows of.
+
+        Parameters
+        ----------
+        known
+            What the last call returned; -1 at first, to be told the present number.
+        """
+        while self._graphs == known:
+            self._work.clear()
+            await self._work.wait()
+        return self._graphs
 
     def target(
         self,
