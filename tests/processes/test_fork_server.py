@@ -151,3 +151,42 @@ def test_refusal_of_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
                 await server.fork(probes.sleep)
 
     run(main())
+
+
+def test_calls_end_in_order(capfd: pytest.CaptureFixture[str]) -> None:
+    """What a function printed is not lost in a buffer."""
+
+    async def main() -> None:
+        async with fork_server() as server:
+            await server.run(print, "printed")
+
+    run(main())
+    assert capfd.readouterr().out == "printed\n"
+
+
+def test_repr_starts_nothing() -> None:
+    async def main() -> None:
+        server = ForkServer()
+        assert f"pid={server.pid} running" in repr(server)
+        os.kill(server.pid, 9)
+        with pytest.raises(ForkServerError, match="signal 9"):
+            await server.ready()
+        assert "was killed by signal 9" in repr(server)
+        await server.release()
+        assert "released" in repr(server)
+
+    run(main())
+
+
+def test_blocked_signals_are_not_inherited() -> None:
+    import signal
+
+    async def main() -> set[int]:
+        async with fork_server() as server:
+            return await server.run(signal.pthread_sigmask, signal.SIG_BLOCK, ())
+
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, signal.SIGUSR1})
+    try:
+        assert run(main()) == set()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -11,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.processes.support import all_gone, manager
+from tests.processes.support import all_gone, manager, outcome
 
 _SCRIPT = """
     import asyncio, json, os, sys
@@ -138,3 +139,34 @@ def _family(pid: int) -> set[int]:
     except psutil.NoSuchProcess:
         return seen
     return seen
+
+
+def test_script_that_just_ends(tmp_path: Path) -> None:
+    """Without a release: nothing stays, and nothing is said."""
+    ended = outcome(
+        tmp_path,
+        """
+        import asyncio, json, logging, sys
+        from distributed import Scheduler
+        from dask_fleet.processes import WarmNanny
+
+        async def main():
+            scheduler = await Scheduler(host="127.0.0.1", dashboard=False)
+            nannies = [
+                WarmNanny(scheduler.address, silence_logs=logging.WARN)
+                for _ in range(2)
+            ]
+            await asyncio.gather(*nannies)
+            print(json.dumps([nanny.pid for nanny in nannies]), flush=True)
+            sys.stdout.close()
+            sys.exit(0)
+
+        if __name__ == "__main__":
+            logging.getLogger("distributed").setLevel(logging.WARN)
+            loop = asyncio.new_event_loop()
+            loop.run_until_complete(main())
+        """,
+    )
+    assert ended.returncode == 0
+    assert ended.stderr == ""
+    assert all_gone(json.loads(ended.stdout))

@@ -30,7 +30,7 @@ from dask_fleet.processes import (
     start_method,
     warm,
 )
-from dask_fleet.processes.one_life import has_one_life, last_words
+from dask_fleet.processes.one_life import has_one_life, is_mistake, last_words
 from dask_fleet.processes.quiet import failed_starts_untold
 
 logger = logging.getLogger(__name__)
@@ -178,16 +178,17 @@ class LocalCluster(Cluster):
                 self._silence.enter_context(
                     silence_logging_cmgr(level=silence_logs, root=root)
                 )
-        super().__init__(
-            n_workers=count,
-            asynchronous=asynchronous,
-            loop=loop,
-            security=credentials,
-            name=name,
-            wait=wait,
-            scheduler_options=scheduler_options,
-            scheduler_sync_interval=scheduler_sync_interval,
-        )
+        options: dict[str, Any] = {
+            "n_workers": count,
+            "asynchronous": asynchronous,
+            "loop": loop,
+            "security": credentials,
+            "name": name,
+            "wait": wait,
+            "scheduler_options": scheduler_options,
+            "scheduler_sync_interval": scheduler_sync_interval,
+        }
+        super().__init__(**options)
 
     # -- the resource manager: this machine ----------------------------------------
 
@@ -237,7 +238,9 @@ class LocalCluster(Cluster):
             await worker
             await worker.finished()
         except Exception as error:  # noqa: BLE001  # whatever it was, it has ended
-            self.worker_ended(name, last_words(worker, error), EndingKind.CRASHED)
+            wrong = is_mistake(worker, error)
+            kind = EndingKind.MISTAKE if wrong else EndingKind.CRASHED
+            self.worker_ended(name, last_words(worker, error), kind)
         else:
             words = last_words(worker, None)
             if words:

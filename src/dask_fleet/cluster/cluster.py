@@ -30,7 +30,7 @@ from dask_fleet.cluster.arguments import described, flag, seconds, worker_count
 from dask_fleet.cluster.awaitables import After
 from dask_fleet.cluster.config import configured_seconds
 from dask_fleet.cluster.control import Control
-from dask_fleet.cluster.errors import ClosedError
+from dask_fleet.cluster.errors import ClosedError, StartError
 from dask_fleet.cluster.exit import close_at_exit
 from dask_fleet.cluster.hooks import Refusals, WorkerReport
 from dask_fleet.cluster.life import Life
@@ -133,11 +133,18 @@ class Cluster(BaseCluster):
         close_at_exit(self)
         if not self.called_from_running_loop:
             self._loop_runner.start()
+            problem: StartError | None = None
             try:
                 self.sync(self._start)
+            except StartError as error:
+                problem = error
             except BaseException:
                 self.close()
                 raise
+            if problem is not None:
+                self.close()
+                # Raised anew: how the wait for workers ended says nothing more.
+                raise StartError(str(problem))
 
     # -- what the author of a new kind of cluster writes ---------------------------
 

@@ -251,13 +251,15 @@ class Control:
     @property
     def at_work(self) -> int:
         """How many of the observed workers are not about to leave."""
-        leaving = {
+        return len(self.observed - self._leaving_names())
+
+    def _leaving_names(self) -> set[str]:
+        return {
             name
             for one in self.fleet.instances.values()
             if one.state in (State.DRAINING, State.LEAVING)
             for name in one.workers
         }
-        return len(self.observed - leaving)
 
     @property
     def target(self) -> int:
@@ -392,9 +394,10 @@ class Control:
 
     async def _nudge(self, handle: AdaptHandle) -> None:
         """Let a policy look as soon as work comes in, not only at its next turn."""
+        known = -1
         while True:
             try:
-                await self.side.link.await_work()
+                known = await self.side.link.await_work(known)
             except OSError as error:
                 # Its turns go on all the same; the stream tells if it is serious.
                 logger.debug("nobody tells of new work: %s", described(error))
@@ -530,7 +533,10 @@ class Control:
         await self.pulse.until(there)
 
     async def settled(self) -> None:
-        """Return once the observed workers are those planned, as many as allowed.
+        """Return once the present target is there, and nothing starts or leaves.
+
+        A pause between starts is waited for: the target counts, not what the limiters
+        let through for now.
 
         Raises
         ------
@@ -541,12 +547,11 @@ class Control:
 
         def calm() -> bool:
             self.must_be_open()
-            reconciler = self._reconciler
-            assert reconciler is not None
             plan, observed = self.fleet.plan, self.observed
-            if 0 <= len(plan) - reconciler.allowed < size and plan == observed:
+            is_there = plan <= observed and observed.isdisjoint(self._leaving_names())
+            if is_there and 0 <= len(plan) - self.target < size:
                 return True
-            if len(observed) < reconciler.allowed or len(plan) < self.target:
+            if len(observed) < self.target:
                 self._must_be_able_to_start()
             return False
 

@@ -68,8 +68,6 @@ class Reconciler:
         self._task: asyncio.Task[None] | None = None
         #: Calls under way. Their answers are owed to the books.
         self._calls: set[asyncio.Task[None]] = set()
-        #: The number that the limiters allowed at the last look.
-        self.allowed = 0
 
     def start(self) -> None:
         """Begin; needs a running event loop."""
@@ -100,7 +98,6 @@ class Reconciler:
         decision = decide(snapshot)
         self._decided(snapshot, decision)
         self._fleet.commit(decision)
-        self.allowed = decision.allowed
         for command in decision.commands:
             self._perform(command)
         self._pulse.beat()

@@ -19,6 +19,9 @@ from distributed.protocol import pickle
 
 from dask_fleet.scheduler import PLUGIN_NAME, FleetPlugin
 
+#: Seconds in which a worker that was told to exit should have gone.
+FAREWELL = 3.0
+
 #: Names of the workers of one instance.
 Names = Sequence[str]
 
@@ -107,8 +110,8 @@ class SchedulerLink(Protocol):
     async def adaptive_target(self, question: TargetQuestion) -> TargetAnswer:
         """Say for how many workers there is work."""
 
-    async def await_work(self) -> None:
-        """Return once new work comes in."""
+    async def await_work(self, known: int) -> int:
+        """Return once there was more new work than ``known``; -1 asks how much."""
 
     async def rank(
         self, instances: Sequence[Names], surplus: int, how: Leaving
@@ -144,15 +147,6 @@ class _Link:
         known = self._addresses()
         return [known[name] for name in workers if name in known]
 
-    async def turn_away(self, workers: Names) -> None:
-        """Let the scheduler send workers away and forget them."""
-        await asyncio.gather(
-            *(
-                self._comm.unregister(address=address, stimulus_id="fleet-turn-away")
-                for address in self._addresses_of(workers)
-            )
-        )
-
     async def logs(self, workers: Names) -> dict[str, str]:
         """Fetch what workers have logged, by name."""
         known = {address: name for name, address in self._addresses().items()}
@@ -182,9 +176,10 @@ class PluginLink(_Link):
         )
         return TargetAnswer(answer["target"], answer["why"], answer["impossible"])
 
-    async def await_work(self) -> None:
-        """Return once new work comes in."""
-        await self._comm.fleet_await_work()
+    async def await_work(self, known: int) -> int:
+        """Return once there was more new work than ``known``."""
+        number: int = await self._comm.fleet_await_work(known=known)
+        return number
 
     async def rank(
         self, instances: Sequence[Names], surplus: int, how: Leaving
@@ -221,6 +216,10 @@ class PluginLink(_Link):
         )
         return set(back)
 
+    async def turn_away(self, workers: Names) -> None:
+        """Tell workers to exit, and see them off."""
+        await self._comm.fleet_send_away(workers=list(workers), limit=FAREWELL)
+
     async def drop(self, workers: Names) -> Mapping[str, int]:
         """Let go of workers at once; return what was lost."""
         lost: Mapping[str, int] = await self._comm.fleet_drop(workers=list(workers))
@@ -240,9 +239,10 @@ class PlainLink(_Link):
         number = await self._comm.adaptive_target(target_duration=question.duration)
         return TargetAnswer(number)
 
-    async def await_work(self) -> None:
+    async def await_work(self, known: int) -> int:
         """Wait for ever: this scheduler does not tell."""
         await asyncio.get_running_loop().create_future()
+        return known
 
     async def rank(
         self, instances: Sequence[Names], surplus: int, how: Leaving
@@ -279,6 +279,15 @@ class PlainLink(_Link):
     async def recall(self, instances: Sequence[Names]) -> set[str]:
         """Take nothing back: it cannot be done."""
         return set()
+
+    async def turn_away(self, workers: Names) -> None:
+        """Let the scheduler send workers away and forget them."""
+        await asyncio.gather(
+            *(
+                self._comm.unregister(address=address, stimulus_id="fleet-turn-away")
+                for address in self._addresses_of(workers)
+            )
+        )
 
     async def drop(self, workers: Names) -> Mapping[str, int]:
         """Let go of workers at once. What was lost, nobody counts."""

@@ -133,7 +133,8 @@ class SchedulerStream:
         raise SchedulerGone(f"the scheduler does not answer: {why}")
 
     async def close(self) -> None:
-        """Close the stream."""
+        """Close the stream; from now on no worker is seen."""
         self.is_open = False
+        self.info["workers"] = {}
         if self._stream is not None:
             await self._stream.close()

@@ -35,7 +35,9 @@ def workers_for(
     4
     """
     if n is None and cores is None and memory is None:
-        raise TypeError("scale needs a number of workers: n=, cores= or memory=")
+        raise TypeError(
+            "scale needs a number of workers: n=, cores= or memory=; got None for all"
+        )
     counts = []
     if n is not None:
         counts.append(worker_count("n", n))

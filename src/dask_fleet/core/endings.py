@@ -19,6 +19,8 @@ class EndingKind(str, Enum):
     EXPIRED = "expired"
     #: It broke.
     CRASHED = "crashed"
+    #: It cannot work: trying again changes nothing.
+    MISTAKE = "mistake"
     #: Somebody asked for it.
     ASKED = "asked for"
 

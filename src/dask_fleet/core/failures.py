@@ -96,14 +96,17 @@ class FailureMemory:
         2.0
         """
         newest = max(round, self.round)
-        if round <= self.round or now < self.pause_until:
+        hopeless = ending.kind is EndingKind.MISTAKE
+        if not hopeless and (round <= self.round or now < self.pause_until):
             return replace(self, round=newest, last=ending)
         counts = ending.kind is not EndingKind.QUOTA
         struck = replace(
             self,
             strikes=self.strikes + 1,
             counted=self.counted + counts,
-            early=self.early + 1 if counts and not arrived else self.early,
+            early=patience.strikes_before_arrival
+            if hopeless
+            else self.early + (counts and not arrived),
             round=newest,
             last=ending,
         )

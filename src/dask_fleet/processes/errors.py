@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -72,6 +73,10 @@ class RemoteTraceback(Exception):
         return f"\n{self.args[0]}" if self.args else ""
 
 
+#: A spawned worker that imports a script without a main guard ends with this code.
+MAIN_GUARD_EXIT = 78
+
+
 def check_main_guard() -> None:
     """Raise if this process is still importing the main script of its manager.
 
@@ -80,7 +85,11 @@ def check_main_guard() -> None:
     Raises
     ------
     MainGuardError
-        This is a worker that is only just importing the script.
+        This is a warm worker that is only just importing the script; its manager is
+        told.
+    SystemExit
+        This is a spawned one. It can tell nobody but by its exit code, and a traceback
+        of each would bury the hint.
 
     Examples
     --------
@@ -88,4 +97,6 @@ def check_main_guard() -> None:
     """
     # multiprocessing keeps the same mark while a spawned child imports the script.
     if getattr(multiprocessing.current_process(), "_inheriting", False):
-        raise MainGuardError
+        if "dask_fleet.processes.child" in sys.modules:
+            raise MainGuardError
+        raise SystemExit(MAIN_GUARD_EXIT)

@@ -202,11 +202,11 @@ class ForkServer:
         )
         try:
             message = await process.channel.receive()
+            await process.wait()
         except EOFError:
             raise ProcessEnded(await process.wait()) from None
         finally:
-            process.kill()
-            await process.wait()
+            process.kill()  # if it has not ended: nobody waits for it any more
         if isinstance(message, Failure):
             raise message.exception()
         assert isinstance(message, Result)

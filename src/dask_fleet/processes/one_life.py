@@ -13,6 +13,12 @@ from typing import Any
 from distributed import Nanny, Worker
 from distributed.core import Status
 
+from dask_fleet.processes.errors import (
+    MAIN_GUARD_EXIT,
+    MainGuardError,
+    ProcessEnded,
+    RemoteTraceback,
+)
 from dask_fleet.processes.report import how
 from dask_fleet.processes.worker_process import WarmWorkerProcess
 
@@ -25,6 +31,8 @@ class OneLife(Nanny):
 
     #: How the worker's process ended, if nobody had asked for it.
     death: str | None = None
+    #: Why no worker of this kind can ever start, if that is known.
+    mistake: str | None = None
     _restarting = False
 
     async def restart(self, *args: Any, **kwargs: Any) -> Any:
@@ -35,11 +43,19 @@ class OneLife(Nanny):
         finally:
             self._restarting = False
 
+    def _on_worker_exit_sync(self, exitcode: int) -> None:
+        if exitcode == MAIN_GUARD_EXIT:
+            self.mistake = str(MainGuardError())
+        super()._on_worker_exit_sync(exitcode)
+
     async def _on_worker_exit(self, exitcode: int) -> None:
+        if self.status is Status.closing_gracefully:
+            await self.close(reason="fleet-worker-closed")
+            return
         if self.status is not Status.running or self._restarting:
             await super()._on_worker_exit(exitcode)
             return
-        process = self.process
+        process: object = self.process
         report = process.last_exit if isinstance(process, WarmWorkerProcess) else None
         self.death = report.describe() if report else f"its process {how(exitcode)}"
         await self._unregister()
@@ -62,19 +78,29 @@ def last_words(worker: Worker | Nanny, error: BaseException | None) -> str:
     error
         What its start raised, if it did not get further.
     """
+    if isinstance(worker, OneLife) and worker.mistake is not None:
+        return worker.mistake
     if error is not None:
-        while error.__cause__ is not None and _is_of_use(error.__cause__):
-            error = error.__cause__
-        text = str(error).strip()
-        name = type(error).__name__
-        return f"{name}: {text}" if text else name
+        root = root_of(error)
+        text = str(root).strip()
+        if isinstance(root, (ProcessEnded, MainGuardError)) and text:
+            return text
+        return f"{type(root).__name__}: {text}" if text else type(root).__name__
     if isinstance(worker, OneLife) and worker.death is not None:
         return worker.death
     return ""
 
 
-def _is_of_use(error: BaseException) -> bool:
-    """Whether an error says more than a traceback from another process does."""
-    from dask_fleet.processes.errors import RemoteTraceback
+def is_mistake(worker: Worker | Nanny, error: BaseException) -> bool:
+    """Whether no further start can do better than one that has raised this error."""
+    known = isinstance(worker, OneLife) and worker.mistake is not None
+    return known or isinstance(root_of(error), MainGuardError)
 
-    return not isinstance(error, RemoteTraceback)
+
+def root_of(error: BaseException) -> BaseException:
+    """Return the error that others were raised from; not a mere traceback as text."""
+    while error.__cause__ is not None and not isinstance(
+        error.__cause__, RemoteTraceback
+    ):
+        error = error.__cause__
+    return error

@@ -50,9 +50,7 @@ class StderrRelay:
         self._balance()
 
     def finish(self, timeout: float) -> None:
-        """Pass on what is left, for `timeout` seconds at most."""
-        for fd in tuple(self._pipes):
-            self.drain(fd)
+        """Pass on what was read before, for `timeout` seconds at most."""
         self._sink.finish(timeout)
 
     def abandon(self) -> None:

@@ -83,15 +83,25 @@ class Server:
         In a forked child, what it has to run. In the server, None at the end.
         """
         self._report(Report(News.READY))
-        while not self._ended:
-            for key, _ in self._selector.select():
-                key.data()
-                if self._fork is not None:
-                    return self._fork
-        return None
+        while not self._is_over():
+            self._turn()
+        return self._fork
+
+    def _turn(self) -> None:
+        for key, _ in self._selector.select():
+            key.data()
+            if self._is_over():
+                return
+
+    def _is_over(self) -> bool:
+        return self._ended or self._fork is not None
 
     def end(self) -> None:
-        """Kill all children, for good and at once; wait a moment for their end."""
+        """Kill all children, for good and at once; wait a moment for their end.
+
+        What they have written since is let go: nobody is there any more to whom it
+        matters that a worker has lost its scheduler.
+        """
         for pid in self._children:
             os.kill(pid, signal.SIGKILL)
         self._relay.finish(_LAST_WAIT)

@@ -52,6 +52,7 @@ def main(argument: str) -> NoReturn:
         tracker; ``preload``, names of further modules to import.
     """
     _ignore_interrupts()
+    _open_standard_descriptors()
     settings = json.loads(argument)
     control = socket.socket(fileno=settings["control"])
     control.setblocking(True)
@@ -81,6 +82,16 @@ def main(argument: str) -> NoReturn:
     run_child(fork)
 
 
+def _open_standard_descriptors() -> None:
+    """Stand in for those that the manager has closed: others would take their place."""
+    for fd in range(3):
+        try:
+            os.fstat(fd)
+        except OSError:  # noqa: PERF203  -- three at most
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number, which is this one
+            os.set_inheritable(fd, True)
+
+
 def _ignore_interrupts() -> None:
     """Leave Ctrl-C to the manager, here and in all children.
 
@@ -89,8 +100,9 @@ def _ignore_interrupts() -> None:
     (Ctrl-Z), hanging up, and signals to the whole group reach them too.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # It was blocked by the manager, so that none came in before this.
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    # It was blocked by the manager, so that none came in before this. Others may have
+    # been blocked there for reasons of its own.
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def import_all(preload: Iterable[str]) -> None:

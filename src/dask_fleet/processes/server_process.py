@@ -73,13 +73,12 @@ class ServerProcess:
         self._ready = self._loop.create_future()
         self._ended = self._loop.create_future()
         self._control, theirs = socket.socketpair()
-        try:
-            self._popen = _start(theirs, environ, preload)
-        except OSError:
-            self._control.close()
-            raise
-        finally:
-            theirs.close()
+        with theirs:
+            try:
+                self._popen = _start(theirs, environ, preload)
+            except BaseException:
+                self._control.close()
+                raise
         self.pid = self._popen.pid
         self._control.setblocking(False)
         self._loop.add_reader(self._control.fileno(), self._on_readable)

@@ -123,6 +123,8 @@ async def _until_closed(worker: Worker, channel: Channel) -> None:
         order.cancel()
         return
     stop = order.result()
+    # Whoever ends a worker knows that the tasks it runs are cut off.
+    logging.getLogger("distributed.worker.state_machine").setLevel(logging.ERROR)
     await worker.close(
         nanny=False,
         timeout=stop.timeout,

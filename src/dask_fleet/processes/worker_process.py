@@ -65,8 +65,11 @@ class WarmWorkerProcess:
         Where this object stands: init, starting, running, stopping, stopped, failed.
     process
         The process of the present worker; None if there is none.
-    worker_address, worker_dir
-        Address and local directory of the present worker; None if there is none.
+    worker_address
+        Address of the present worker or, until the next one starts, of the last one;
+        a nanny takes it off the scheduler's list after the end.
+    worker_dir
+        Local directory of the present worker; None if there is none.
     running, stopped
         Set when a start is over, well or not; and when a worker has ended.
     last_exit
@@ -139,6 +142,7 @@ class WarmWorkerProcess:
         if self.process is not None:  # the last one has been killed and lingers
             await self.process.wait()
         self.status = Status.starting
+        self.worker_address = None
         self.running.clear()
         self.stopped.clear()
         try:
@@ -158,7 +162,7 @@ class WarmWorkerProcess:
     async def kill(
         self,
         timeout: float = 5,
-        executor_wait: bool = True,
+        executor_wait: bool = False,
         reason: str = "worker-process-kill",
     ) -> None:
         """End the worker, and return when its process has ended.
@@ -195,7 +199,7 @@ class WarmWorkerProcess:
             self.process.channel.send(stop)
             if await self._stops_within(stop.timeout):
                 return
-            logger.warning(
+            logger.info(
                 "Worker process %s has not closed in %.1f s; it is killed",
                 self.pid,
                 stop.timeout,
@@ -203,8 +207,9 @@ class WarmWorkerProcess:
         if self.process is not None:
             self.process.kill()
         if not await self._stops_within(timeout):
+            which = "that is being made" if self.pid is None else str(self.pid)
             raise asyncio.TimeoutError(
-                f"worker process {self.pid} is not gone {timeout} s after it was killed"
+                f"worker process {which} is not gone {timeout} s after it was killed"
             )
 
     async def _stops_within(self, timeout: float) -> bool:
@@ -269,7 +274,6 @@ class WarmWorkerProcess:
     def _set_stopped(self) -> None:
         self.status = Status.stopped
         self.process = None
-        self.worker_address = None
         self.worker_dir = None
         self._aborted = None
         self.stopped.set()

@@ -21,10 +21,14 @@ from typing import Any
 from dask.utils import format_bytes, format_time
 from distributed import Scheduler
 from distributed.core import Status
-from distributed.scheduler import TaskState
+from distributed.scheduler import TaskPrefix, TaskState
 
 #: The mean duration of waiting tasks is taken from so many of them.
 SAMPLE = 100
+
+#: Of a kind of task that was never seen, so many get a thread each at once: people do
+#: not ask a cluster for a few short tasks, and waiting to see would double their time.
+EAGER = 8
 
 #: Memory asks for more workers above this share of the limit.
 MEMORY_SHARE = 0.6
@@ -43,6 +47,8 @@ class Demand:
         Tasks that run, or could run now if there were a free thread.
     seconds
         The work in them, in seconds of one thread.
+    unknown
+        How many of the tasks are of a kind that was never seen.
     impossible
         Tasks that no worker of this cluster can run: key and what it needs.
     used
@@ -53,6 +59,7 @@ class Demand:
 
     tasks: int = 0
     seconds: float = 0.0
+    unknown: int = 0
     impossible: list[tuple[str, str]] = field(default_factory=list)
     used: int = 0
     busy: int = 0
@@ -82,7 +89,12 @@ def demand_on(scheduler: Scheduler, offer: Mapping[str, float]) -> Demand:
     if sample:
         seconds = sum(scheduler._get_prefix_duration(ts.prefix) for ts in sample)
         demand.seconds += seconds * waiting / len(sample)
+        unknown = sum(_is_unknown(ts.prefix) for ts in sample)
+        demand.unknown += unknown * waiting // len(sample)
     demand.seconds += scheduler.total_occupancy
+    for name, count in scheduler._task_prefix_count_global.items():
+        if _is_unknown(scheduler.task_prefixes[name]):
+            demand.unknown += count
     running = 0
     for ws in scheduler.workers.values():
         running += len(ws.processing)
@@ -92,6 +104,11 @@ def demand_on(scheduler: Scheduler, offer: Mapping[str, float]) -> Demand:
         )
     demand.tasks = waiting + running
     return demand
+
+
+def _is_unknown(prefix: TaskPrefix) -> bool:
+    """Whether nothing is known of how long such tasks take."""
+    return prefix.duration_average < 0 and prefix.max_exec_time <= 0
 
 
 def _missing(ts: TaskState, offer: Mapping[str, float]) -> str:
@@ -136,10 +153,13 @@ def workers_for(
     (4, '200 tasks, about 20.00 s of work')
     >>> workers_for(Demand(tasks=3, seconds=900.0), 5.0, 1, None)[0]
     3
+    >>> workers_for(Demand(tasks=3, seconds=1.5, unknown=3), 5.0, 1, None)[0]
+    3
     >>> workers_for(Demand(used=100, busy=1), 5.0, 1, 50)
     (4, '100 B of results')
     """
-    threads = min(math.ceil(demand.seconds / duration), demand.tasks)
+    threads = max(math.ceil(demand.seconds / duration), min(demand.unknown, EAGER))
+    threads = min(threads, demand.tasks)
     for_work = math.ceil(threads / threads_each)
     if demand.tasks or demand.impossible:
         for_work = max(1, for_work)

@@ -11,6 +11,7 @@ from distributed.protocol import pickle
 
 from dask_fleet.scheduler.adaptive_target import adaptive_target
 from dask_fleet.scheduler.drain import Drains
+from dask_fleet.scheduler.send_away import send_away
 from dask_fleet.scheduler.survey import by_name, groups_of, take
 from dask_fleet.scheduler.verdict import answer
 
@@ -32,7 +33,9 @@ class FleetPlugin(SchedulerPlugin):
         """Install the handlers."""
         self._scheduler = scheduler
         self._drains = Drains(scheduler)
-        #: Set when work comes in; cleared by whoever begins to wait.
+        #: How many graphs have come in so far.
+        self._graphs = 0
+        #: Set when one comes in; cleared by whoever begins to wait.
         self._work = asyncio.Event()
         scheduler.handlers.update(
             {
@@ -40,19 +43,33 @@ class FleetPlugin(SchedulerPlugin):
                 "fleet_leave": self._drains.leave,
                 "fleet_recall": self._drains.recall,
                 "fleet_drop": self.drop,
+                "fleet_send_away": self.send_away,
                 "fleet_target": self.target,
                 "fleet_await_work": self.await_work,
             }
         )
 
+    async def send_away(self, workers: Sequence[str], limit: float) -> None:
+        """Tell workers to exit, and see them off; see :func:`send_away`."""
+        await send_away(self._scheduler, workers, limit)
+
     def update_graph(self, scheduler: Scheduler, **kwargs: Any) -> None:
         """Work has come in: tell those who wait for it."""
+        self._graphs += 1
         self._work.set()
 
-    async def await_work(self) -> None:
-        """Return once new work comes in."""
-        self._work.clear()
-        await self._work.wait()
+    async def await_work(self, known: int) -> int:
+        """Return once more graphs have come in than the caller knows of.
+
+        Parameters
+        ----------
+        known
+            What the last call returned; -1 at first, to be told the present number.
+        """
+        while self._graphs == known:
+            self._work.clear()
+            await self._work.wait()
+        return self._graphs
 
     def target(
         self,

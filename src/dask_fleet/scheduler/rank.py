@@ -4,25 +4,26 @@ Candidates are whole instances. They go class by class: idle ones, then those th
 something, and last those with an actor or a task that has left its thread pool (a
 driver, typically). Within a class as many workers go as the surplus has room for, and
 of all such choices the one that leaves the fewest bytes to move: those of results that
-nobody else would hold any more.
+nobody else would hold any more. Of equal ones, the one with the fewest tasks to wait
+for.
 
 A result held by several candidates has to be moved only if all of them leave, so the
 bytes of a choice are not the sum of the bytes of its members. Small classes are
 searched through completely; in large ones, the candidate that adds least goes first,
-again and again, which is exact wherever results have one holder.
+again and again, which is exact wherever results have one holder and candidates the
+same size. The number of workers is the highest possible in any case.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from itertools import combinations
 
 #: Up to so many candidates of a class, every choice is looked at.
-EXHAUSTIVE = 10
+EXHAUSTIVE = 12
 
 
 class Busyness(IntEnum):
@@ -46,11 +47,14 @@ class Candidate:
         Its class.
     own_bytes
         Bytes of results that only it holds, those already leaving aside.
+    tasks
+        Tasks that it was given.
     """
 
     workers: tuple[str, ...]
     busyness: Busyness
     own_bytes: int
+    tasks: int = 0
 
     @property
     def size(self) -> int:
@@ -60,18 +64,21 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A result that several candidates hold, and nobody who stays for sure.
+    """Results that the same candidates hold, and nobody who stays for sure.
 
     Parameters
     ----------
     nbytes
-        Its size.
+        Their size.
     holders
         Positions of the candidates.
+    keys
+        How many they are.
     """
 
     nbytes: int
     holders: frozenset[int]
+    keys: int = 1
 
 
 @dataclass(slots=True)
@@ -82,12 +89,17 @@ class Choice:
     ----------
     leavers
         Positions of candidates, in the order in which they go.
-    nbytes
-        Bytes that have to be moved.
+    costs
+        For each of them the bytes that it adds to what has to be moved.
     """
 
     leavers: list[int] = field(default_factory=list)
-    nbytes: int = 0
+    costs: list[int] = field(default_factory=list)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that have to be moved."""
+        return sum(self.costs)
 
 
 def choose(
@@ -119,7 +131,7 @@ def choose(
     >>> choose(three, [], 3).leavers
     [2, 1, 0]
     """
-    board = _Board(candidates, shared)
+    board = Board(candidates, shared)
     choice = Choice()
     for busyness in Busyness:
         members = [
@@ -132,14 +144,20 @@ def choose(
         else:
             picked = board.greedy(members, surplus)
         for index in picked:
-            choice.nbytes += board.take(index)
+            choice.costs.append(board.take(index))
             choice.leavers.append(index)
             surplus -= candidates[index].size
     return choice
 
 
-class _Board:
-    """Keeps, while candidates are taken, what each of the others would add."""
+class Board:
+    """Keeps, while candidates are taken, what each of the others would add.
+
+    Parameters
+    ----------
+    candidates, shared
+        As for :func:`choose`.
+    """
 
     def __init__(
         self, candidates: Sequence[Candidate], shared: Iterable[Shared]
@@ -155,84 +173,134 @@ class _Board:
             for holder in one.holders:
                 self._held[holder].append(number)
         self._taken: set[int] = set()
-        for number, one in enumerate(self._shared):
-            self._charge_last(number, one)
+        for number in range(len(self._shared)):
+            self._charge_last(number)
 
-    def _charge_last(self, number: int, one: Shared) -> int | None:
-        """Charge a result to its last holder that is not taken; return that holder."""
-        if self._open[number] != 1:
-            return None
-        last = next(h for h in one.holders if h not in self._taken)
-        self._cost[last] += one.nbytes
-        return last
+    def _charge_last(self, number: int) -> None:
+        """Charge a result to its last holder that is not taken."""
+        if self._open[number] == 1:
+            one = self._shared[number]
+            last = next(h for h in one.holders if h not in self._taken)
+            self._cost[last] += one.nbytes
+
+    def cost(self, index: int) -> int:
+        """Return the bytes that a candidate would add now."""
+        return self._cost[index]
 
     def take(self, index: int) -> int:
         """Take a candidate; return the bytes that it adds."""
-        cost = self._cost[index]
-        self._touch(index)
-        return cost
-
-    def _touch(self, index: int) -> list[int]:
-        """Take a candidate; return those whose cost has changed."""
         self._taken.add(index)
-        changed = []
         for number in self._held[index]:
             self._open[number] -= 1
-            last = self._charge_last(number, self._shared[number])
-            if last is not None:
-                changed.append(last)
-        return changed
+            self._charge_last(number)
+        return self._cost[index]
 
-    def is_uneven(self, members: list[int]) -> bool:
+    def is_uneven(self, members: Sequence[int]) -> bool:
         """Whether taking the cheapest first might not be the best."""
         sizes = {self._candidates[index].size for index in members}
         return len(sizes) > 1 or any(self._held[index] for index in members)
 
-    def search(self, members: list[int], surplus: int) -> list[int]:
-        """Look at every choice: most workers, fewest bytes, fewest leavers."""
-        best: tuple[tuple[int, int, int], tuple[int, ...]] | None = None
-        for count in range(len(members) + 1):
-            for picked in combinations(members, count):
-                workers = sum(self._candidates[index].size for index in picked)
-                if workers > surplus:
-                    continue
-                score = (-workers, self._bytes_of(picked), count)
-                if best is None or score < best[0]:
-                    best = (score, picked)
-        assert best is not None
-        return sorted(best[1], key=lambda index: (self._cost[index], index))
+    def search(self, members: Sequence[int], surplus: int) -> list[int]:
+        """Look at every choice: most workers, fewest bytes, tasks and leavers.
 
-    def _bytes_of(self, picked: tuple[int, ...]) -> int:
-        chosen = set(picked)
-        gone = chosen | self._taken
-        total = sum(self._candidates[index].own_bytes for index in picked)
-        touched = {number for index in picked for number in self._held[index]}
-        return total + sum(
-            self._shared[number].nbytes
-            for number in touched
-            if self._shared[number].holders <= gone
-        )
+        A choice is a number whose bits are its members.
+        """
+        count = len(members)
+        nbytes = self._bytes_of_all_choices(members)
+        workers, tasks = [0] * (1 << count), [0] * (1 << count)
+        best = (0, 0, 0, 0, 0)
+        for choice in range(1, 1 << count):
+            lowest = (choice & -choice).bit_length() - 1
+            one, rest = self._candidates[members[lowest]], choice & (choice - 1)
+            workers[choice] = workers[rest] + one.size
+            tasks[choice] = tasks[rest] + one.tasks
+            if workers[choice] <= surplus:
+                best = min(
+                    best,
+                    (
+                        -workers[choice],
+                        nbytes[choice],
+                        tasks[choice],
+                        choice.bit_count(),
+                        choice,
+                    ),
+                )
+        picked = [index for bit, index in enumerate(members) if best[-1] >> bit & 1]
+        return sorted(picked, key=lambda index: (self._cost[index], index))
 
-    def greedy(self, members: list[int], surplus: int) -> list[int]:
-        """Take who adds least, again and again; pass over who is too large.
+    def _bytes_of_all_choices(self, members: Sequence[int]) -> list[int]:
+        """Sum up the bytes of each choice: those of all choices within it."""
+        bit_of = {index: 1 << bit for bit, index in enumerate(members)}
+        table = [0] * (1 << len(members))
+        for index, bit in bit_of.items():
+            table[bit] += self._candidates[index].own_bytes
+        for number in {number for index in members for number in self._held[index]}:
+            left = self._shared[number].holders - self._taken
+            if left <= bit_of.keys():
+                table[sum(bit_of[index] for index in left)] += self._shared[
+                    number
+                ].nbytes
+        for bit in bit_of.values():
+            for choice in range(len(table)):
+                if choice & bit:
+                    table[choice] += table[choice ^ bit]
+        return table
+
+    def greedy(self, members: Sequence[int], surplus: int) -> list[int]:
+        """Take who adds least per worker, again and again; pass over who is too large.
 
         Costs only grow while others are taken, so an entry of the heap whose cost is
-        out of date is put back with the new one.
+        out of date is put back with the new one. Nobody is taken that would leave a
+        gap which the others cannot fill.
         """
-        trial = _Board(self._candidates, self._shared)
+        trial = Board(self._candidates, self._shared)
         for index in self._taken:
-            trial._touch(index)
-        heap = [(trial._cost[index], index) for index in members]
+            trial.take(index)
+        sizes = Counter(self._candidates[index].size for index in members)
+        left = _largest_sum(sizes, surplus)
+        heap = [trial._entry(index) for index in members]
         heapq.heapify(heap)
         picked = []
-        while heap and surplus > 0:
-            cost, index = heapq.heappop(heap)
-            if cost != trial._cost[index]:
-                heapq.heappush(heap, (trial._cost[index], index))
+        while left:
+            entry = heapq.heappop(heap)
+            index = entry[-1]
+            if entry != (fresh := trial._entry(index)):
+                heapq.heappush(heap, fresh)
                 continue
-            if self._candidates[index].size > surplus:
+            size = self._candidates[index].size
+            sizes[size] -= 1
+            if size > left or _largest_sum(sizes, left - size) < left - size:
                 continue
-            trial._touch(index)
+            trial.take(index)
             picked.append(index)
-            surplus -= self._candidates[index].size
+            left -= size
         return picked
+
+    def _entry(self, index: int) -> tuple[float, int, int]:
+        one = self._candidates[index]
+        return (self._cost[index] / one.size, one.tasks, index)
+
+
+def _largest_sum(sizes: Counter[int], limit: int) -> int:
+    """Return the largest sum of some of these sizes that is not above a limit.
+
+    Examples
+    --------
+    >>> _largest_sum(Counter([4, 4, 3]), 6), _largest_sum(Counter([4, 4, 3]), 7)
+    (4, 7)
+    """
+    kinds = [size for size, count in sizes.items() if count]
+    if not kinds:
+        return 0
+    if len(kinds) == 1:
+        return min(sizes[kinds[0]], limit // kinds[0]) * kinds[0]
+    # Bit n of `sums` says that n is such a sum. A count is made of powers of two.
+    sums, mask = 1, (1 << (limit + 1)) - 1
+    for size in kinds:
+        count, step = sizes[size], 1
+        while count:
+            step = min(step, count)
+            sums |= (sums << (size * step)) & mask
+            count -= step
+            step *= 2
+    return sums.bit_length() - 1

@@ -9,7 +9,7 @@ at the worker itself.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -26,6 +26,61 @@ SLICE = 0.01
 #: So many keys are looked at between two looks at the clock.
 STRIDE = 2000
 
+#: A worker in one of these has not been told to leave.
+STAYING = frozenset({Status.running, Status.paused})
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What workers could still hold.
+
+    Parameters
+    ----------
+    spare
+        Bytes that those with a memory limit have left; below zero if they are too full.
+    unlimited
+        How many have no memory limit.
+
+    Examples
+    --------
+    >>> (Room(100.0) + Room(-40.0)).fits(60), Room(-5.0).fits(0), Room(0.0, 1).fits(9)
+    (True, True, True)
+    """
+
+    spare: float = 0.0
+    unlimited: int = 0
+
+    def __add__(self, other: Room) -> Room:
+        return Room(self.spare + other.spare, self.unlimited + other.unlimited)
+
+    def __sub__(self, other: Room) -> Room:
+        return Room(self.spare - other.spare, self.unlimited - other.unlimited)
+
+    def fits(self, nbytes: int) -> bool:
+        """Whether so many more bytes find a place. Nothing always does."""
+        return not nbytes or bool(self.unlimited) or self.spare >= nbytes
+
+
+def room_of(workers: Iterable[WorkerState], fraction: float) -> Room:
+    """Sum up the room for more results.
+
+    Parameters
+    ----------
+    workers
+        Those that are paused take nothing, and their results stay where they are.
+    fraction
+        The share of a worker's memory limit that results may fill.
+    """
+    spare, unlimited = 0.0, 0
+    for ws in workers:
+        if ws.status is not Status.running:
+            continue
+        if not ws.memory_limit or fraction == float("inf"):
+            unlimited += 1
+        else:
+            spare += ws.memory_limit * fraction - ws.nbytes
+    return Room(spare, unlimited)
+
 
 @dataclass(slots=True)
 class Picture:
@@ -37,24 +92,39 @@ class Picture:
         Instances that may leave.
     shared
         Results that only candidates hold, several of them.
-    capacity
-        Bytes of results that those may hold who stay for sure; infinite if one of them
-        has no limit.
-    used
-        Bytes of results that they hold.
-    room
-        Of each candidate, the bytes of results that it may hold.
     keys
         Of each candidate, how many results only it holds.
+    room
+        Of each candidate, the room that it takes along.
+    stays
+        The room of all who are not about to leave, candidates among them, less the
+        results that those who leave already have not handed over yet.
+    keepers
+        How many workers stay for sure and take new tasks.
     """
 
     candidates: list[Candidate] = field(default_factory=list)
     shared: list[Shared] = field(default_factory=list)
-    capacity: float = 0.0
-    used: float = 0.0
-    room: list[float] = field(default_factory=list)
-    held: list[float] = field(default_factory=list)
     keys: list[int] = field(default_factory=list)
+    room: list[Room] = field(default_factory=list)
+    stays: Room = field(default_factory=Room)
+    keepers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Instances that may leave, together.
+
+    Parameters
+    ----------
+    names
+        Names of all their workers.
+    states
+        Those of them that the scheduler has.
+    """
+
+    names: tuple[str, ...]
+    states: tuple[WorkerState, ...]
 
 
 class Breather:
@@ -71,9 +141,16 @@ class Breather:
             self._end = perf_counter() + self._length
 
 
-def by_name(scheduler: Scheduler) -> dict[str, WorkerState]:
-    """Return the workers by their names; ``3`` and ``"3"`` are one name."""
-    return {str(ws.name): ws for ws in scheduler.workers.values()}
+def find(scheduler: Scheduler, name: str) -> WorkerState | None:
+    """Return the worker of this name; ``3`` and ``"3"`` are one name."""
+    address = scheduler.aliases.get(name)
+    if address is None and name.isdecimal():
+        address = scheduler.aliases.get(int(name))
+    if address is None:
+        return None
+    ws = scheduler.workers.get(address)
+    # An alias may also be an address, and "03" is not the name of worker 3.
+    return ws if ws is not None and str(ws.name) == name else None
 
 
 def busyness_of(states: Iterable[WorkerState]) -> Busyness:
@@ -91,7 +168,8 @@ def groups_of(
     scheduler: Scheduler,
     instances: Sequence[Sequence[str]],
     worker_key: Callable[[WorkerState], Hashable] | None,
-) -> list[list[WorkerState]]:
+    spare: Callable[[WorkerState], str],
+) -> tuple[list[Group], Counter[str]]:
     """Return the workers that may leave, in groups that leave together.
 
     Parameters
@@ -101,34 +179,67 @@ def groups_of(
     instances
         Names of workers, an instance each.
     worker_key
-        Instances with a worker of the same key are one group.
+        Instances that have workers with the same key are one group.
+    spare
+        Says why a worker must not leave; empty if it may.
 
     Returns
     -------
-    list
-        Only whole groups of running workers that no plugin wants to keep.
+    groups
+        Only whole ones of workers that nobody wants to keep.
+    kept
+        How many workers must not leave, by the reason.
     """
-    known = by_name(scheduler)
-    allowed = [ws for ws in known.values() if ws.status is Status.running]
+    downscalable = [ws for ws in scheduler.workers.values() if ws.status in STAYING]
     for plugin in list(scheduler.plugins.values()):
-        allowed = plugin.valid_workers_downscaling(scheduler, allowed)
-    may_leave = set(allowed)
-    merged: dict[Hashable, list[WorkerState]] = {}
-    spoiled: set[Hashable] = set()
-    for names in instances:
-        states = [known[name] for name in names if name in known]
-        if not states:
-            continue
-        key: Hashable = names[0] if worker_key is None else worker_key(states[0])
-        merged.setdefault(key, []).extend(states)
-        if not may_leave.issuperset(states):
-            spoiled.add(key)
-    return [group for key, group in merged.items() if key not in spoiled]
+        downscalable = plugin.valid_workers_downscaling(scheduler, downscalable)
+    may_leave = set(downscalable)
+    kept: Counter[str] = Counter()
+    groups = []
+    for group in _merged(scheduler, instances, worker_key):
+        reasons = [
+            why
+            for ws in group.states
+            if (why := spare(ws) or ("" if ws in may_leave else "a plugin keeps it"))
+        ]
+        if reasons:
+            kept[reasons[0]] += len(group.names)
+        elif group.states:
+            groups.append(group)
+    return groups, kept
 
 
-async def take(
-    scheduler: Scheduler, groups: list[list[WorkerState]], fraction: float
-) -> Picture:
+def _merged(
+    scheduler: Scheduler,
+    instances: Sequence[Sequence[str]],
+    worker_key: Callable[[WorkerState], Hashable] | None,
+) -> list[Group]:
+    """Merge instances that have workers with the same key."""
+    heads: dict[Hashable, int] = {}
+    #: Of each instance the one that it is merged into, its own position at the end.
+    into = list(range(len(instances)))
+    found = []
+    for index, names in enumerate(instances):
+        states = [ws for name in names if (ws := find(scheduler, name)) is not None]
+        found.append([ws for ws in states if ws.status in STAYING])
+        if worker_key is not None:
+            for key in {worker_key(ws) for ws in found[index]}:
+                into[_end(into, index)] = _end(into, heads.setdefault(key, index))
+    merged: dict[int, tuple[list[str], list[WorkerState]]] = {}
+    for index, names in enumerate(instances):
+        all_names, all_states = merged.setdefault(_end(into, index), ([], []))
+        all_names.extend(names)
+        all_states.extend(found[index])
+    return [Group(tuple(names), tuple(states)) for names, states in merged.values()]
+
+
+def _end(into: list[int], index: int) -> int:
+    while into[index] != index:
+        index = into[index]
+    return index
+
+
+async def take(scheduler: Scheduler, groups: Sequence[Group], fraction: float) -> Picture:
     """Take the picture.
 
     Parameters
@@ -140,14 +251,14 @@ async def take(
     fraction
         The share of a worker's memory limit that results may fill.
     """
-    home = {ws: index for index, group in enumerate(groups) for ws in group}
+    home = {ws: index for index, group in enumerate(groups) for ws in group.states}
     picture = Picture()
-    _measure_those_who_stay(scheduler, home, fraction, picture)
     breather = Breather()
-    shared: defaultdict[frozenset[int], int] = defaultdict(int)
+    await _look_at_the_others(scheduler, home, fraction, picture, breather)
+    shared: defaultdict[frozenset[int], list[int]] = defaultdict(lambda: [0, 0])
     for index, group in enumerate(groups):
         own, keys = 0, 0
-        for ws in group:
+        for ws in group.states:
             tasks = list(ws.has_what)
             for begin in range(0, len(tasks), STRIDE):
                 for ts in tasks[begin : begin + STRIDE]:
@@ -158,37 +269,54 @@ async def take(
                         continue
                     holders = _only_holders(ts, home)
                     if len(holders) == 1:
-                        own += ts.nbytes
-                        keys += 1
-                    elif holders and min(holders) == index:
-                        shared[holders] += ts.nbytes
+                        # Counted once, though several workers of the group have it.
+                        if _first_in(ts, home) is ws:
+                            own += ts.nbytes
+                            keys += 1
+                    elif holders and _first_in(ts, home) is ws:
+                        entry = shared[holders]
+                        entry[0] += ts.nbytes
+                        entry[1] += 1
                 await breather.breathe()
         picture.candidates.append(
-            Candidate(tuple(str(ws.name) for ws in group), busyness_of(group), own)
+            Candidate(
+                group.names,
+                busyness_of(group.states),
+                own,
+                sum(len(ws.processing) for ws in group.states),
+            )
         )
         picture.keys.append(keys)
-        picture.room.append(sum(_room(ws, fraction) for ws in group))
-        picture.held.append(float(sum(ws.nbytes for ws in group)))
+        picture.room.append(room_of(group.states, fraction))
+        picture.stays += picture.room[-1]
         await breather.breathe()
-    picture.shared = [Shared(nbytes, holders) for holders, nbytes in shared.items()]
+    picture.shared = [
+        Shared(nbytes, holders, keys) for holders, (nbytes, keys) in shared.items()
+    ]
     return picture
 
 
-def _measure_those_who_stay(
+async def _look_at_the_others(
     scheduler: Scheduler,
     home: dict[WorkerState, int],
     fraction: float,
     picture: Picture,
+    breather: Breather,
 ) -> None:
-    for ws in scheduler.running:
-        if ws not in home:
-            picture.capacity += _room(ws, fraction)
-            picture.used += ws.nbytes
-
-
-def _room(ws: WorkerState, fraction: float) -> float:
-    """Bytes of results that a worker may hold."""
-    return ws.memory_limit * fraction if ws.memory_limit else float("inf")
+    """Look at those who stay for sure and at those who are leaving already."""
+    others = [ws for ws in scheduler.workers.values() if ws not in home]
+    picture.stays = room_of(others, fraction)
+    picture.keepers = sum(ws.status is Status.running for ws in others)
+    on_their_way: set[TaskState] = set()
+    for ws in others:
+        if ws.status in STAYING:
+            continue
+        for number, ts in enumerate(list(ws.has_what)):
+            if not any(holder.status in STAYING for holder in ts.who_has or ()):
+                on_their_way.add(ts)
+            if not number % STRIDE:
+                await breather.breathe()
+    picture.stays -= Room(float(sum(ts.nbytes for ts in on_their_way)))
 
 
 def _only_holders(ts: TaskState, home: dict[WorkerState, int]) -> frozenset[int]:
@@ -200,6 +328,12 @@ def _only_holders(ts: TaskState, home: dict[WorkerState, int]) -> frozenset[int]
     for ws in ts.who_has or ():
         if ws in home:
             holders.add(home[ws])
-        elif ws.status is Status.running:
+        elif ws.status in STAYING:
             return frozenset()
     return frozenset(holders)
+
+
+def _first_in(ts: TaskState, home: dict[WorkerState, int]) -> WorkerState | None:
+    """Return one of the candidates' workers that hold a result, always the same."""
+    known = [ws for ws in ts.who_has or () if ws in home]
+    return min(known, key=lambda ws: (home[ws], ws.address), default=None)
