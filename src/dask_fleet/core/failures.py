@@ -96,7 +96,7 @@ class FailureMemory:
         2.0
         """
         newest = max(round, self.round)
-        hopeless = ending.kind is EndingKind.MISTAKE
+        hopeless = ending.kind is EndingKind.MISTAKE and not self.is_open(patience)
         if not hopeless and (round <= self.round or now < self.pause_until):
             return replace(self, round=newest, last=ending)
         counts = ending.kind is not EndingKind.QUOTA
