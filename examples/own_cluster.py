@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -65,7 +66,7 @@ def main() -> None:
         before = cluster.observed
         print(f"scale(2): {sorted(before)}", flush=True)
 
-        cluster.processes[-1].kill()
+        os.kill(min(client.run(os.getpid).values()), signal.SIGKILL)
         while len(cluster.observed) < 2 or cluster.observed == before:
             time.sleep(0.1)
         print(f"one was killed and replaced: {sorted(cluster.observed)}", flush=True)

@@ -237,6 +237,10 @@ class LocalCluster(Cluster):
         try:
             await worker
             await worker.finished()
+        except asyncio.CancelledError:
+            if isinstance(worker, Worker):
+                await worker.close(timeout=5, nanny=False, reason="fleet-scale-down")
+            raise
         except Exception as error:  # noqa: BLE001  # whatever it was, it has ended
             wrong = is_mistake(worker, error)
             kind = EndingKind.MISTAKE if wrong else EndingKind.CRASHED
@@ -253,13 +257,24 @@ class LocalCluster(Cluster):
 
     async def scale_down(self, workers: list[str]) -> None:
         """End workers; return once they have ended."""
-        ending = [self.workers[name] for name in workers if name in self.workers]
+        ending = [name for name in workers if name in self.workers]
         results = await asyncio.gather(
-            *(_end(one) for one in ending), return_exceptions=True
+            *(self._end(name) for name in ending), return_exceptions=True
         )
         failed = [described(one) for one in results if isinstance(one, Exception)]
         if failed:
             raise RuntimeError("; ".join(failed))
+
+    async def _end(self, name: str) -> None:
+        """End a worker in whatever state it is."""
+        worker = self.workers[name]
+        if isinstance(worker, Nanny):
+            await worker.close(reason="fleet-scale-down")
+        else:
+            # A start under way would go on after ``close``: it is broken off first.
+            life = self._lives[name]
+            life.cancel()
+            await asyncio.wait([life])
 
     async def clean_up(self, limit: float) -> None:
         """Kill what is left, and the fork server."""
@@ -300,14 +315,6 @@ class LocalCluster(Cluster):
     def _repr_html_(self, cluster_status: str | None = None) -> str:
         row = status_row("Using processes", str(self.processes))
         return super()._repr_html_((cluster_status or "") + row)
-
-
-async def _end(worker: Worker | Nanny) -> None:
-    """End a worker in whatever state it is."""
-    if isinstance(worker, Nanny):
-        await worker.close(reason="fleet-scale-down")
-    else:
-        await worker.close(timeout=5, nanny=False, reason="fleet-scale-down")
 
 
 def _warn_of_old(

@@ -91,7 +91,8 @@ class Cluster(BaseCluster):
     #: How many workers one start brings; targets count workers all the same.
     workers_per_instance: ClassVar[int] = 1
 
-    #: Seconds between two calls of :meth:`poll`, if a subclass has it.
+    #: Seconds between two calls of :meth:`poll`, if a subclass has it, while workers
+    #: are waited for; six times as long while all are there.
     poll_interval: float = 10.0
 
     def __init__(
@@ -118,7 +119,14 @@ class Cluster(BaseCluster):
         self._scheduler_options = dict(scheduler_options or {})
         self._wait = wait
         self._info: dict[str, Any] = {"workers": {}}
-        self._control = Control(self, self.workers_per_instance, limits or Limits())
+        polls = type(self).poll is not Cluster.poll
+        self._control = Control(
+            self,
+            self.workers_per_instance,
+            limits or Limits(),
+            self.poll if polls else None,
+            self.poll_interval,
+        )
         self._control.fleet.set_target(first, now=time.monotonic())
         default_end = type(self).scale_down is Cluster.scale_down
         self._life = Life(self, self._control, scheduler, default_end)
@@ -188,7 +196,13 @@ class Cluster(BaseCluster):
     async def poll(self) -> Mapping[str, WorkerReport]:
         """Ask the resource manager about all workers, in one go.
 
-        Optional. A name that is missing from the answer is not judged.
+        Optional. Called only while something is requested, every ``poll_interval``
+        seconds. If it raises or hangs, nothing is judged.
+
+        Returns
+        -------
+        mapping
+            What it says of each name. A name that is missing is not judged.
         """
         return {}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from distributed import Scheduler
 from distributed.core import rpc
 
 from dask_fleet.cluster.adaptive import AdaptHandle, AdaptiveOptions, TargetError
-from dask_fleet.cluster.arguments import described
+from dask_fleet.cluster.arguments import described, seconds
 from dask_fleet.cluster.config import (
     configured_count,
     configured_leaving,
@@ -30,6 +30,7 @@ from dask_fleet.cluster.config import (
 from dask_fleet.cluster.departed import DepartedLogs
 from dask_fleet.cluster.errors import ClosedError, StartError
 from dask_fleet.cluster.performer import Manager, Performer
+from dask_fleet.cluster.polling import Poll, Poller
 from dask_fleet.cluster.pulse import Pulse
 from dask_fleet.cluster.reconciler import Reconciler
 from dask_fleet.cluster.scheduler_link import Leaving, TargetQuestion, link_to
@@ -72,6 +73,8 @@ class Control:
         How many workers one start brings.
     limits
         Limits that hold whoever sets the target.
+    poll, poll_interval
+        The hook, if the cluster has it, and the seconds between two calls.
     """
 
     def __init__(
@@ -79,6 +82,8 @@ class Control:
         manager: Manager,
         workers_per_instance: int,
         limits: Limits,
+        poll: Poll | None = None,
+        poll_interval: float = 10.0,
     ) -> None:
         self.fleet = Fleet(configured_settings(workers_per_instance), limits)
         self.log = EventLog(
@@ -109,6 +114,16 @@ class Control:
         )
         self._reconciler: Reconciler | None = None
         self._follower: asyncio.Task[None] | None = None
+        self._poller: Poller | None = None
+        if poll is not None:
+            self._poller = Poller(
+                poll,
+                self.fleet,
+                self._instance_ended,
+                self._happened,
+                seconds("poll_interval", poll_interval),
+                self._call_timeout,
+            )
 
     # -- opening and closing -----------------------------------------------------
 
@@ -153,6 +168,8 @@ class Control:
         )
         self._reconciler.start()
         self._follower = asyncio.create_task(self._follow(), name="fleet follower")
+        if self._poller is not None:
+            self._poller.start()
 
     async def _follow(self) -> None:
         assert self.stream is not None
@@ -216,6 +233,8 @@ class Control:
         if self._follower is not None:
             self._follower.cancel()
             await asyncio.gather(self._follower, return_exceptions=True)
+        if self._poller is not None:
+            await self._poller.stop()
         if self._reconciler is not None:
             await self._reconciler.stop()
         if self.stream is not None:
@@ -456,8 +475,17 @@ class Control:
     def ended(self, worker: str, ending: Ending) -> None:
         """The resource manager says that a worker's instance is no more."""
         one = self.fleet.home_of(worker)
-        if one is not None and self._reconciler is not None:
-            self._reconciler.apply(Ended(one.token, ending))
+        if one is not None:
+            self._instance_ended(one.token, ending)
+
+    def _instance_ended(self, token: str, ending: Ending) -> None:
+        if self._reconciler is not None:
+            self._reconciler.apply(Ended(token, ending))
+
+    @property
+    def waiting(self) -> Mapping[str, str]:
+        """Why workers are not here yet, in the resource manager's words, by name."""
+        return self._poller.waiting if self._poller is not None else {}
 
     def imagine(self, target: int) -> Decision:
         """Decide as if somebody had just called ``scale(target)``; change nothing."""
@@ -578,8 +606,12 @@ class Control:
     # -- the history ---------------------------------------------------------------
 
     def _decided(self, snapshot: Snapshot, decision: Decision) -> None:
+        reasons: Iterable[Reason] = decision.reasons
+        if self._poller is not None:
+            reasons = self._poller.with_details(reasons)
+            self._poller.wake()
         self._note(
-            decision.reasons,
+            reasons,
             before=decision.before,
             after=decision.after,
             now=decision.now,

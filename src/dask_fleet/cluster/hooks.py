@@ -67,3 +67,25 @@ def read_refusals(returned: object, asked: list[str]) -> dict[str, Ending]:
         else Ending(EndingKind.REJECTED, str(why))
         for name, why in returned.items()
     }
+
+
+def read_reports(returned: object) -> dict[str, WorkerReport]:
+    """Read what ``poll`` returned.
+
+    Parameters
+    ----------
+    returned
+        A mapping from names to reports.
+
+    Raises
+    ------
+    TypeError
+        If it is something else.
+    """
+    problem = "poll must return a mapping from names to WorkerReport; got "
+    if not isinstance(returned, Mapping):
+        raise TypeError(f"{problem}{returned!r}")
+    for name, report in returned.items():
+        if not isinstance(report, WorkerReport):
+            raise TypeError(f"{problem}{report!r} for {name!r}")
+    return {str(name): report for name, report in returned.items()}

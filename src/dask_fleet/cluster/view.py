@@ -66,6 +66,7 @@ def explanation(control: Control, state: FleetState) -> str:
         control.fleet.instances,
         control.log,
         time.monotonic(),
+        control.waiting,
     )
 
 

@@ -29,6 +29,7 @@ def explain(
     instances: Mapping[str, Instance],
     events: Iterable[Event],
     now: float,
+    waiting: Mapping[str, str] | None = None,
 ) -> str:
     """Tell how a fleet stands and why.
 
@@ -44,6 +45,8 @@ def explain(
         The history; the last few are told.
     now
         Seconds of the clock of the books.
+    waiting
+        Why workers are not here yet, in the resource manager's words, by name.
 
     Returns
     -------
@@ -63,18 +66,20 @@ def explain(
         lines += ["now:", *(f"  {reason}" for reason in reasons)]
     elif state.plan == state.observed == state.target:
         lines.append("now:\n  as it should be")
-    waiting = [one for one in instances.values() if one.state in _WORDS]
-    if waiting:
+    moving = [one for one in instances.values() if one.state in _WORDS]
+    if moving:
         lines.append("on the way:")
-        lines += [f"  {_told(one, now)}" for one in waiting[:TOLD]]
-        if len(waiting) > TOLD:
-            lines.append(f"  and {len(waiting) - TOLD} more")
+        lines += [f"  {_told(one, now, waiting or {})}" for one in moving[:TOLD]]
+        if len(moving) > TOLD:
+            lines.append(f"  and {len(moving) - TOLD} more")
     last = list(events)[-5:]
     if last:
         lines += ["last:", *(f"  {event}" for event in last)]
     return "\n".join(lines)
 
 
-def _told(one: Instance, now: float) -> str:
+def _told(one: Instance, now: float, waiting: Mapping[str, str]) -> str:
     words = _WORDS[one.state]
-    return f"{', '.join(one.workers)}: {words} for {max(0.0, now - one.since):.1f} s"
+    why = [f" ({waiting[name]})" for name in one.workers if name in waiting][:1]
+    seconds = max(0.0, now - one.since)
+    return f"{', '.join(one.workers)}: {words} for {seconds:.1f} s{''.join(why)}"

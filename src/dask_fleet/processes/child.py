@@ -36,6 +36,8 @@ class Fork:
     stderr: int
     #: Reads as ended when the server ends.
     lifeline: int
+    #: To be closed when the child has nothing of the server's any more.
+    hello: int
 
 
 def run_child(fork: Fork) -> NoReturn:
@@ -58,6 +60,7 @@ def run_child(fork: Fork) -> NoReturn:
 def _detach(fork: Fork) -> None:
     """Leave behind what belongs to the server."""
     lifeline.hold(fork.lifeline, fork.server)
+    os.close(fork.hello)
     os.dup2(fork.stderr, 2)
     _close_log_files()
     own = (fork.channel, fork.lifeline, *fork.passed)

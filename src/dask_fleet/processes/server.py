@@ -40,11 +40,16 @@ from dask_fleet.processes.wire import (
 _LAST_WAIT = 2
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Child:
     number: int
+    pid: int
+    #: Reading ends of two pipes: stderr, and the one that is closed as a hello.
     stderr: int
+    hello: int
     tail: Tail
+    #: Whether the manager has been told of it.
+    known: bool = False
 
 
 class Server:
@@ -159,33 +164,46 @@ class Server:
 
     def _fork_child(self, number: int, fds: list[int]) -> None:
         server = os.getpid()
+        pipes: list[int] = []
         try:
             if not fds:  # the kernel drops those that this process has no room for
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-            reading, writing = os.pipe()
-            try:
-                pid = os.fork()
-            except OSError:
-                _close(reading, writing)
-                raise
+            pipes += os.pipe()
+            pipes += os.pipe()
+            pid = os.fork()
         except OSError as error:
+            _close(*pipes, *fds)
             text = (error.strerror or "").encode()
             self._report(Report(News.REFUSED, number, 0, error.errno or 0, text))
-        else:
-            if pid == 0:
-                self._abandon()
-                self._fork = Fork(
-                    server=server,
-                    channel=fds[0],
-                    passed=tuple(fds[1:]),
-                    stderr=writing,
-                    lifeline=self._lifeline[0],
-                )
-                return
-            os.close(writing)
-            self._children[pid] = _Child(number, reading, self._relay.add(reading))
-            self._report(Report(News.FORKED, number, pid))
-        _close(*fds)
+            return
+        stderr, its_stderr, hello, its_hello = pipes
+        if pid == 0:
+            self._abandon()
+            self._fork = Fork(
+                server=server,
+                channel=fds[0],
+                passed=tuple(fds[1:]),
+                stderr=its_stderr,
+                lifeline=self._lifeline[0],
+                hello=its_hello,
+            )
+            return
+        _close(its_stderr, its_hello, *fds)
+        child = _Child(number, pid, stderr, hello, self._relay.add(stderr))
+        self._children[pid] = child
+        self._watch(hello, lambda: self._introduce(child))
+
+    def _introduce(self, child: _Child) -> None:
+        """Tell the manager of a child, now that it has let go of the server.
+
+        Not earlier: whoever stops a child (SIGSTOP) that still holds copies of the
+        server's descriptors, and is not yet bound to end with it, would keep both.
+        """
+        if not child.known:
+            child.known = True
+            self._selector.unregister(child.hello)
+            os.close(child.hello)
+            self._report(Report(News.FORKED, child.number, child.pid))
 
     def _abandon(self) -> None:
         """In a child: close the server's own objects, leave the manager alone."""
@@ -210,6 +228,7 @@ class Server:
                 return
             if (child := self._children.pop(pid, None)) is not None:
                 code = os.waitstatus_to_exitcode(status)
+                self._introduce(child)
                 self._relay.drain(child.stderr)
                 text = child.tail.text()
                 self._report(Report(News.EXITED, child.number, pid, code, text))
