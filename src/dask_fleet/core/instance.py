@@ -148,6 +148,11 @@ class Instance:
         return self.state in PRESENT and not self.trouble.broken
 
     @property
+    def missing_since(self) -> float | None:
+        """Since when some of its workers, though not all, are missing."""
+        return self.trouble.missing_since
+
+    @property
     def is_troubled(self) -> bool:
         """Whether anything is not as usual with it."""
         return self.trouble is not NO_TROUBLE

@@ -117,7 +117,7 @@ def growth(wanted: int, s: Standing) -> Verdict:
     rate = s.facts.limits.growth
     if rate is None or wanted <= s.asked:
         return Verdict(wanted)
-    recent = [one for one in s.facts.started if one.at > s.facts.now - rate.period]
+    recent = [one for one in s.facts.started if s.facts.now < one.at + rate.period]
     used = sum(one.workers for one in recent)
     budget = max(rate.at_least, int(rate.factor * max(0, s.asked - used)))
     allowed = min(wanted, s.asked + max(0, budget - used))
@@ -145,8 +145,8 @@ def shrink_budget(wanted: int, s: Standing) -> Verdict:
 def calm_window(wanted: int, s: Standing) -> Verdict:
     """Close nothing that was wanted within the last ``calm`` seconds."""
     window = s.facts.limits.calm
-    if wanted >= s.present or not window:
-        return Verdict(wanted)
+    if s.present - wanted < s.step or not window:
+        return Verdict(wanted)  # nothing would leave anyhow
     recent = [
         one
         for one in s.facts.wanted

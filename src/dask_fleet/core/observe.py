@@ -124,7 +124,7 @@ def _arrived(one: Instance, count: int, survey: Survey) -> None:
     elif not count:
         _disappeared(one, survey)
     elif count == one.size:
-        if one.trouble.missing_since is not None:
+        if one.missing_since is not None:
             one = survey.change(
                 one.troubled(missing_since=None, partial=False, broken=False)
             )
@@ -147,7 +147,7 @@ def _disappeared(one: Instance, survey: Survey) -> None:
 def _incomplete(one: Instance, survey: Survey) -> None:
     """Some of its workers are with the scheduler, and not all."""
     now, deadlines = survey.facts.now, survey.facts.settings.deadlines
-    if one.trouble.missing_since is None:
+    if one.missing_since is None:
         survey.say(Cause.LOST, survey.those_missing(one), seconds=deadlines.lost)
         one = survey.change(one.troubled(missing_since=now))
     complete_by = _complete_by(one, survey)
@@ -161,8 +161,8 @@ def _incomplete(one: Instance, survey: Survey) -> None:
 def _complete_by(one: Instance, survey: Survey) -> float:
     """When an instance of which some workers are missing counts as broken."""
     deadlines = survey.facts.settings.deadlines
-    assert one.trouble.missing_since is not None
-    since = max(one.trouble.missing_since, survey.facts.hearing_since)
+    assert one.missing_since is not None
+    since = max(one.missing_since, survey.facts.hearing_since)
     return since + (deadlines.start_fail if one.trouble.partial else deadlines.lost)
 
 
@@ -247,12 +247,12 @@ def _blame_death(one: Instance, ending: Ending, left_at: float, survey: Survey) 
 def _blame_part(one: Instance, survey: Survey) -> None:
     """Some of its workers did not come, or did not come back."""
     facts, missing = survey.facts, survey.those_missing(one)
-    assert one.trouble.missing_since is not None
+    assert one.missing_since is not None
     detail = f"{len(missing)} of {one.size} workers of {one.token} "
     if not one.trouble.partial:
         detail += f"were away for {facts.settings.deadlines.lost:g} s"
         survey.say(Cause.DIED, missing, kind=str(EndingKind.CRASHED), detail=detail)
-        if one.is_infant(one.trouble.missing_since, facts.settings.patience.infancy):
+        if one.is_infant(one.missing_since, facts.settings.patience.infancy):
             survey.strike(one, Ending(EndingKind.CRASHED, detail), arrived=True)
     else:
         detail += f"did not come within {facts.settings.deadlines.start_fail:g} s"

@@ -67,7 +67,7 @@ class Starts:
     def note(self, commands: Iterable[Command], now: float, rate: Growth) -> None:
         """Count the starts among some commands."""
         started = self._started
-        while started and started[0].at <= now - rate.period:
+        while started and now >= started[0].at + rate.period:
             started.popleft()
         for command in commands:
             if isinstance(command, Start):
