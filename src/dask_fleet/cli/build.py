@@ -47,10 +47,7 @@ def keywords(options: FleetOptions) -> dict[str, Any]:
     if options.adapt is not None:
         given["n_workers"] = options.adapt.minimum
         given["threads_per_worker"] = options.threads or _threads(options.adapt.maximum)
-    chosen = {name: value for name, value in given.items() if value is not None}
-    if options.dashboard_address == "":
-        chosen["dashboard_address"] = None
-    return chosen
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _threads(maximum: int | None) -> int:
