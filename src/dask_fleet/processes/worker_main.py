@@ -83,6 +83,10 @@ def run_worker(
     logging.getLogger("distributed.worker").addFilter(_is_of_interest)
     if silence_logs:
         logging.getLogger("distributed.nanny").setLevel(silence_logs)
+        # The worker does the same while it lives; what is logged after its end would
+        # be shown again.
+        for handler in logging.getLogger("distributed").handlers:
+            handler.setLevel(silence_logs)
     has_run = asyncio_run(_run(channel, factory), loop_factory=get_loop_factory())
     if not has_run:
         sys.exit(1)
