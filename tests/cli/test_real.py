@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 import socket
@@ -143,6 +144,35 @@ def test_port_in_use(mark: Mark) -> None:
     (line,) = result.stderr.splitlines()
     assert line.startswith("dask fleet: the cluster cannot be started: ")
     assert port in line
+
+
+def test_dashboard_port_in_use(mark: Mark) -> None:
+    """A port that was asked for is an error, in one line that names it."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f":{taken.getsockname()[1]}"
+        arguments = [*REAL, "up", "--dashboard-address", address]
+        result = finished(arguments, DASK_FLEET_TEST=mark.value)
+    assert (result.returncode, result.stdout) == (125, "")
+    assert result.stderr == (
+        "dask fleet: the cluster cannot be started: "
+        f"--dashboard-address: Port {address[1:]} is already in use.\n"
+    )
+
+
+def test_usual_dashboard_port_in_use(mark: Mark) -> None:
+    """Another port and its link, without a word more."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            # Some other cluster has it otherwise, which is as good.
+            stack.enter_context(socket.create_server(("127.0.0.1", 8787)))
+        arguments = [*REAL, "run", "--workers", "0", "true"]
+        result = finished(arguments, DASK_FLEET_TEST=mark.value)
+    assert result.returncode == 0
+    assert re.match(
+        r"dask fleet: scheduler tcp://127.0.0.1:\d+, "
+        r"dashboard http://127.0.0.1:(?!8787/)\d+/status\n",
+        result.stderr,
+    )
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

@@ -137,6 +137,11 @@ class Session:
     async def _start(self, cluster: Cluster) -> None:
         try:
             await cluster
+        except UserWarning as warning:
+            # See build: of a taken port, with advice that does not fit after it.
+            port_is_taken, *_ = str(warning).strip().splitlines()
+            error = OSError(f"--dashboard-address: {port_is_taken}")
+            raise _cannot_start(error) from warning
         except (OSError, RuntimeError, ValueError) as error:
             raise _cannot_start(error) from error
         if self._options.adapt is not None:
