@@ -2,7 +2,7 @@
 
 What it does is chosen with variables: ``FAKE_START`` is an error at the start,
 ``FAKE_SLOW`` a start that never ends, ``FAKE_WORKERS`` an error of the workers,
-``FAKE_OVER`` why the cluster ends by itself.
+``FAKE_OVER`` why the cluster ends by itself, ``FAKE_STUCK`` a close that never ends.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ class FakeCluster:
         self.state = FakeState()
         self.events = tuple(map(_event, (Cause.SCALED, Cause.STARTING, Cause.ARRIVED)))
         self.status = SimpleNamespace(name="running")
-        self.closed = False
         self._environment = environment
 
     @property
@@ -83,7 +82,9 @@ class FakeCluster:
             raise StartError(error)
 
     async def close(self) -> None:
-        self.closed = True
+        if "FAKE_STUCK" in self._environment:
+            print("closing", flush=True)
+            await asyncio.Event().wait()
 
 
 def build_fake(options: FleetOptions) -> Cluster:
