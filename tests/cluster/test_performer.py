@@ -301,11 +301,11 @@ def test_who_has_come_after_all_and_cannot_leave_stays() -> None:
     ]
 
 
-def test_who_was_retired_is_not_retired_again() -> None:
+def test_who_was_retired_is_looked_at_once_more_before_it_is_released() -> None:
     side = Scheduler([("a", ""), ("p-0", "")], seen=["a"])
     made = performer(scheduler=side)
     facts(made, DRAIN, Release(("a",), ("a",)))
-    assert side.left == [["a"], ["p-0", "p-1"]]
+    assert side.left == [["a"], ["p-0", "p-1"], ["a"]]
 
 
 def test_when_everything_is_closed_nobody_is_retired() -> None:

@@ -36,6 +36,7 @@ from dask_fleet.core import (
     TurnAway,
     TurnedAway,
 )
+from dask_fleet.scheduler import TAKEN_BACK
 
 T = TypeVar("T")
 
@@ -109,8 +110,6 @@ class Performer:
         self._workers_of = workers_of
         self._call_timeout = call_timeout
         self._closing = closing
-        #: Instances that the scheduler has retired and that were not released yet.
-        self._retired: set[str] = set()
 
     async def perform(self, command: Command) -> AsyncIterator[Fact]:
         """Perform one command; tell what becomes of it, as it becomes known.
@@ -185,7 +184,7 @@ class Performer:
         return [Accepted(tuple(accepted)), *facts]
 
     async def _release(self, command: Release) -> list[Fact]:
-        stays = await self._let_latecomers_finish(command.tokens)
+        stays = await self._look_once_more(command.tokens)
         leaving = [token for token in command.tokens if token not in stays]
         facts: list[Fact] = [
             ReleaseFailed((token,), why) for token, why in stays.items()
@@ -197,35 +196,34 @@ class Performer:
             await self._call("scale_down", lambda: self._manager.scale_down(workers))
         except CallFailed as error:
             return [*facts, ReleaseFailed(tuple(leaving), str(error))]
-        self._retired.difference_update(leaving)
         return [*facts, Released(tuple(leaving))]
 
-    async def _let_latecomers_finish(self, tokens: Iterable[str]) -> dict[str, str]:
-        """Retire those that were not expected any more and have come all the same.
+    async def _look_once_more(self, tokens: Iterable[str]) -> dict[str, str]:
+        """Retire those that the scheduler sees, again if they were retired before.
 
         One that was withdrawn before it had arrived may arrive before the resource
-        manager is told, and may have been given a task or a result by then.
+        manager is told, and may have been given a task or a result by then. And one
+        that was retired may have been sent data by a client that had begun before.
 
         Returns
         -------
         dict
             Those that cannot leave, and why.
         """
-        late = {
+        seen = {
             names[0]: token
             for token in tokens
-            if token not in self._retired
-            and self._scheduler.sees(names := self._workers_of(token))
+            if self._scheduler.sees(names := self._workers_of(token))
         }
         stays = {}
-        if late and not self._closing():
-            instances = [self._workers_of(token) for token in late.values()]
+        if seen and not self._closing():
+            instances = [self._workers_of(token) for token in seen.values()]
             try:
                 async for first, why in self._scheduler.leave(instances):
                     if why:
-                        stays[late[first]] = why
+                        stays[seen[first]] = why
             except Exception as error:  # noqa: BLE001  # whatever it is, they stay
-                stays = dict.fromkeys(late.values(), described(error))
+                stays = dict.fromkeys(seen.values(), described(error))
         return stays
 
     async def _drain(self, command: Drain) -> AsyncIterator[Fact]:
@@ -235,10 +233,11 @@ class Performer:
         try:
             async for first, why in self._scheduler.leave(list(names.values())):
                 token = home.pop(first)
-                if why:
+                if why == TAKEN_BACK:
+                    yield Recalled((token,))
+                elif why:
                     yield Kept((token,), why)
                 else:
-                    self._retired.add(token)
                     yield Retired((token,))
         except Exception as error:  # noqa: BLE001  # it owes an answer all the same
             yield Kept(tuple(home.values()), described(error))
