@@ -2,7 +2,7 @@
 
 What it does is chosen with variables: ``FAKE_START`` is an error at the start,
 ``FAKE_SLOW`` a start that never ends, ``FAKE_WORKERS`` an error of the workers,
-``FAKE_OVER`` why the cluster ends by itself.
+``FAKE_OVER`` why the cluster ends by itself, ``FAKE_STUCK`` a close that never ends.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import Any, cast
 from dask_fleet.cli.options import FleetOptions
 from dask_fleet.cluster import Cluster
 from dask_fleet.cluster.errors import StartError
+from dask_fleet.core import Cause
+from dask_fleet.core.events import Event
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,10 @@ class FakeState:
     last: str = "scale(2) was called: 0 -> 2 workers"
 
 
+def _event(cause: Cause) -> Event:
+    return Event(0.0, cause, 0, 2, (), Cause.SCALED, "because")
+
+
 class FakeCluster:
     """As much of a cluster as the commands use, without any process."""
 
@@ -40,9 +46,8 @@ class FakeCluster:
 
     def __init__(self, **environment: str) -> None:
         self.state = FakeState()
-        self.events: tuple[object, ...] = (object(), object())
+        self.events = tuple(map(_event, (Cause.SCALED, Cause.STARTING, Cause.ARRIVED)))
         self.status = SimpleNamespace(name="running")
-        self.closed = False
         self._environment = environment
 
     @property
@@ -69,6 +74,7 @@ class FakeCluster:
         )
 
     async def wait_for_workers(self, n_workers: int) -> None:
+        assert n_workers > 0
         if error := self._environment.get("FAKE_WORKERS"):
             self.state = replace(self.state, observed=0, health="failed", last=error)
             # As late as the watch needs to see it.
@@ -76,7 +82,9 @@ class FakeCluster:
             raise StartError(error)
 
     async def close(self) -> None:
-        self.closed = True
+        if "FAKE_STUCK" in self._environment:
+            print("closing", flush=True)
+            await asyncio.Event().wait()
 
 
 def build_fake(options: FleetOptions) -> Cluster:

@@ -29,7 +29,8 @@ _ON_TERMINAL = (
 
 
 #: Python that does what a shell does: runs the rest as a job in the foreground, says
-#: when it was stopped, and continues it after a line has been typed.
+#: when it was stopped, and continues it when told to with SIGUSR1 (a second reader of
+#: the terminal could take what is meant for the first).
 _JOB_CONTROL = """
 import os, signal, subprocess, sys
 signal.signal(signal.SIGTTOU, signal.SIG_IGN)
@@ -39,12 +40,14 @@ if not job:
     os.tcsetpgrp(0, os.getpid())
     signal.signal(signal.SIGTTOU, signal.SIG_DFL)
     os.execv(sys.argv[1], sys.argv[1:])
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
 while True:
     _, status = os.waitpid(job, os.WUNTRACED)
     os.tcsetpgrp(0, os.getpgrp())
     if not os.WIFSTOPPED(status):
         sys.exit(os.waitstatus_to_exitcode(status))
-    input("[stopped]")
+    print("[stopped]", flush=True)
+    signal.sigwait([signal.SIGUSR1])
     os.tcsetpgrp(0, job)
     os.killpg(job, signal.SIGCONT)
 """
@@ -169,10 +172,10 @@ class Terminal:
 
 @contextmanager
 def on_terminal(
-    arguments: Sequence[str], *, size: tuple[int, int] = (80, 14), **variables: str
+    arguments: Sequence[str], *, columns: int = 80, rows: int = 14, **variables: str
 ) -> Iterator[Terminal]:
     """Start a program on a terminal of its own; it is ended with the block."""
-    terminal = Terminal(arguments, size, variables)
+    terminal = Terminal(arguments, (columns, rows), variables)
     try:
         yield terminal
     finally:

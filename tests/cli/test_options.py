@@ -157,10 +157,6 @@ def test_no_workers_is_a_number_too() -> None:
     assert keywords(FleetOptions(workers=0)) == {"n_workers": 0}
 
 
-def test_no_dashboard() -> None:
-    assert keywords(FleetOptions(dashboard_address="")) == {"dashboard_address": None}
-
-
 @pytest.mark.parametrize(
     ("cores", "maximum", "threads"), [(8, 4, 2), (8, 3, 3), (2, 4, 1), (8, None, 1)]
 )

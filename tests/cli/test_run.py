@@ -16,15 +16,14 @@ from tests.cli.terminal import FAKE, finished, python, started
 
 RUN = (*FAKE, "run")
 
-#: Says when it is ready, then each signal that it hears, until a line comes in.
+#: Says when it is ready, then which signals it gets, and ends after the second.
 TELL_SIGNALS = """
-import os, signal, sys
-def heard(signum, frame):
-    os.write(1, f"heard {signal.Signals(signum).name}\\n".encode())
-for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"):
-    signal.signal(getattr(signal, name), heard)
-os.write(1, b"ready\\n")
-sys.stdin.readline()
+import signal
+expected = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
+signal.pthread_sigmask(signal.SIG_BLOCK, expected)
+print("ready", flush=True)
+for _ in range(2):
+    print("heard", signal.Signals(signal.sigwait(expected)).name, flush=True)
 """
 
 WAIT = "import time; print('ready', flush=True); time.sleep(600)"
@@ -43,7 +42,7 @@ def test_everything_that_is_seen_without_a_terminal() -> None:
     )
     assert re.fullmatch(
         r"dask fleet: exit code 0 after \d+\.\d s; "
-        r"peak 2 workers, \d+\.\d worker-seconds, 2 decisions",
+        r"peak 2 workers, \d+\.\d worker-seconds, 1 decision",
         summary,
     )
 
@@ -136,7 +135,7 @@ def test_signal_reaches_the_command_once(signum: signal.Signals) -> None:
         assert process.stdout.readline() == f"heard {signum.name}\n"
         process.send_signal(after)
         assert process.stdout.readline() == f"heard {after.name}\n"
-        assert process.communicate("\n") == ("", "")
+        assert process.communicate() == ("", "")
     assert process.returncode == 0
 
 
@@ -164,10 +163,7 @@ def test_signal_reaches_the_whole_group_of_the_command() -> None:
 
 
 def test_second_interrupt_ends_hard() -> None:
-    """The command ignores interrupts, and so does a child that it started.
-
-    Two that come too close to each other are one, hence the repetition.
-    """
+    """The command ignores interrupts, and so does a child that it started."""
     code = (
         "import os, signal, time\n"
         "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
@@ -178,10 +174,7 @@ def test_second_interrupt_ends_hard() -> None:
     with started([*RUN, "--", *python(code)]) as process:
         assert process.stdout is not None
         assert [process.stdout.readline() for _ in range(2)] == ["ready\n"] * 2
-        while process.poll() is None:
-            process.send_signal(signal.SIGINT)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(0.3)
+        interrupt_until_ended(process)
         _, errors = process.communicate()
     assert process.returncode == 128 + signal.SIGKILL
     assert "ended by SIGKILL" in errors
@@ -205,6 +198,25 @@ def test_signal_while_the_cluster_starts(signum: signal.Signals) -> None:
         process.send_signal(signum)
         output, errors = process.communicate()
     assert (process.returncode, output, errors) == (128 + signum, "", "")
+
+
+def test_second_interrupt_while_closing_ends_hard() -> None:
+    """A first one does not: it may be the one that has ended the command."""
+    with started([*RUN, "-q", "--", "true"], FAKE_STUCK="1") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "closing\n"
+        process.send_signal(signal.SIGTERM)
+        interrupt_until_ended(process)
+        assert process.communicate() == ("", "")
+    assert process.returncode == 128 + signal.SIGINT
+
+
+def interrupt_until_ended(process: subprocess.Popen[str]) -> None:
+    """Interrupt again and again: two too close to each other count as one."""
+    while process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.3)
 
 
 def test_nobody_reads_our_lines() -> None:

@@ -66,6 +66,6 @@ def test_erasing_gives_the_screen_back(terminal: Emulator) -> None:
 
 @pytest.mark.parametrize(("before", "row"), [("", 0), ("x", 1), ("123456789", 1)])
 def test_fresh_line(terminal: Emulator, before: str, row: int) -> None:
-    terminal.feed(before + screen.fresh_line(10))
+    terminal.feed("\x1b[5;1Hold block\x1b[1;1H" + before + screen.fresh_line(10))
     assert terminal.cursor == (row, 0)
-    assert terminal.lines[0] == before
+    assert terminal.lines == [before, "", "", "", "", ""]

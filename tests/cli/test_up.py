@@ -24,7 +24,7 @@ def test_stays_until_asked_to_end(signum: signal.Signals) -> None:
         process.send_signal(signum)
         output, errors = process.communicate()
     assert (process.returncode, output) == (0, "")
-    assert re.fullmatch(r"dask fleet: closed after .* 2 decisions\n", errors)
+    assert re.fullmatch(r"dask fleet: closed after .* 1 decision\n", errors)
 
 
 @pytest.mark.parametrize("signum", [signal.SIGHUP, signal.SIGQUIT])

@@ -51,7 +51,7 @@ async def fork_server(
 
 @asynccontextmanager
 async def scheduler() -> AsyncIterator[Scheduler]:
-    async with Scheduler(host="127.0.0.1", port=0, dashboard=False) as made:
+    async with Scheduler(host="127.0.0.1", dashboard_address=":0") as made:
         yield made
 
 

@@ -203,3 +203,25 @@ def test_cancelled_start_leaves_no_process() -> None:
             assert children == [], "killed, if they ever ran"
 
     run(main())
+
+
+def test_callback_that_raises_is_no_concern_of_the_others() -> None:
+    async def main() -> list[ExitReport]:
+        seen: list[ExitReport] = []
+        errors: list[BaseException] = []
+        asyncio.get_running_loop().set_exception_handler(
+            lambda loop, context: errors.append(context["exception"])
+        )
+        async with fork_server() as server:
+            one = await server.fork(probes.sleep)
+            other = await server.fork(probes.sleep)
+            one.on_exit(lambda report: 1 // 0)
+            one.on_exit(seen.append)
+            one.kill()
+            other.kill()
+            await one.wait()
+            await other.wait()
+        assert [type(error) for error in errors] == [ZeroDivisionError]
+        return seen
+
+    assert len(run(main())) == 1

@@ -151,7 +151,7 @@ def test_script_that_just_ends(tmp_path: Path) -> None:
         from dask_fleet.processes import WarmNanny
 
         async def main():
-            scheduler = await Scheduler(host="127.0.0.1", dashboard=False)
+            scheduler = await Scheduler(host="127.0.0.1", dashboard_address=":0")
             nannies = [
                 WarmNanny(scheduler.address, silence_logs=logging.WARN)
                 for _ in range(2)

@@ -136,14 +136,16 @@ def test_dead_worker_is_started_again_and_reported() -> None:
 def test_preload_that_raises(tmp_path: Path) -> None:
     hook = tmp_path / "hook.py"
     hook.write_text("raise LookupError('no licence')")
+    reports: list[ExitReport] = []
 
     async def main() -> None:
         async with scheduler() as s:
-            made = nanny(s, preload=[str(hook)])
+            made = nanny(s, preload=[str(hook)], on_worker_exit=reports.append)
             with pytest.raises(RuntimeError, match="failed to start") as caught:
                 await made
             chain = causes(caught.value)
             assert "LookupError('no licence')" in map(repr, chain)
+            assert [report.exitcode for report in reports] == [1]
             assert "hook.py" in str(chain[-1])
             assert made.status == Status.failed
 

@@ -7,7 +7,8 @@ a branch in ``build`` and nothing else.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+import warnings
+from typing import TYPE_CHECKING, Any, Literal
 
 from dask_fleet.cli.options import FleetOptions
 
@@ -24,6 +25,7 @@ def build(options: FleetOptions) -> Cluster:
     # Late, because dask loads every command group for each of its commands.
     from dask_fleet.backends.local import LocalCluster
 
+    _judge_taken_port(options)
     return LocalCluster(asynchronous=True, wait=False, **keywords(options))
 
 
@@ -47,10 +49,18 @@ def keywords(options: FleetOptions) -> dict[str, Any]:
     if options.adapt is not None:
         given["n_workers"] = options.adapt.minimum
         given["threads_per_worker"] = options.threads or _threads(options.adapt.maximum)
-    chosen = {name: value for name, value in given.items() if value is not None}
-    if options.dashboard_address == "":
-        chosen["dashboard_address"] = None
-    return chosen
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _judge_taken_port(options: FleetOptions) -> None:
+    """Say what it means that the dashboard's port is taken, for this whole process.
+
+    The engine takes another port and warns in four lines. If the port was not asked
+    for, the link that is shown says all there is to say; if it was, this is an error.
+    """
+    action: Literal["ignore", "error"]
+    action = "ignore" if options.dashboard_address is None else "error"
+    warnings.filterwarnings(action, r"\s*Port \d+ is already in use", UserWarning)
 
 
 def _threads(maximum: int | None) -> int:

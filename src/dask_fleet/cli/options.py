@@ -41,8 +41,7 @@ class FleetOptions:
     name
         Name of the cluster; ``None`` for a made-up one.
     dashboard_address
-        Where the dashboard listens; ``None`` for the cluster's default, empty for no
-        dashboard.
+        Where the dashboard listens; ``None`` for the cluster's default.
     port
         Port of the scheduler; 0 for any free one.
     """
@@ -99,18 +98,16 @@ def read_memory(text: str) -> int:
 
 
 def read_address(text: str) -> str:
-    """Read ``HOST:PORT``, ``:PORT`` or ``none``; the last gives an empty text.
+    """Read ``HOST:PORT`` or ``:PORT``.
 
     Examples
     --------
-    >>> read_address(":0"), read_address("none")
-    (':0', '')
+    >>> read_address(":0")
+    ':0'
     """
-    if text == "none":
-        return ""
     _, colon, port = text.rpartition(":")
     if not (colon and re.fullmatch("[0-9]{1,5}", port) and int(port) < 2**16):
-        raise ValueError(f"{text!r} is not HOST:PORT, :PORT or none")
+        raise ValueError(f"{text!r} is not HOST:PORT or :PORT")
     return text
 
 
@@ -162,7 +159,7 @@ _OPTIONS = (
         "--dashboard-address",
         metavar="HOST:PORT",
         callback=_reader(read_address),
-        help="Where the dashboard listens, also :PORT, or none.  [default: :8787]",
+        help="Where the dashboard listens, also :PORT.  [default: :8787]",
     ),
 )
 

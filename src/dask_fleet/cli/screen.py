@@ -46,6 +46,7 @@ def fresh_line(columns: int) -> str:
     """Go to the start of a line, the next one if something stands before the cursor.
 
     A full row of blanks wraps unless the cursor was at the very start: there it only
-    fills the row, since terminals wrap when one more character comes.
+    fills the row, since terminals wrap when one more character comes. What is below is
+    cleared: a pager that ended brings an old block back with the screen that it saved.
     """
-    return " " * columns + "\r"
+    return f"{PLAIN}{' ' * columns}\r\x1b[J"

@@ -1,8 +1,9 @@
 """A session: a cluster from its start to its end, with a command or without.
 
-A signal means something else in each part. While the cluster starts it gives up; while
-the command runs it goes to the command; while everything is being closed it ends the
-process at once.
+A signal means something else in each part. While the cluster starts, it ends the start;
+while the command runs, it goes to the command; while everything is being closed, only a
+second Ctrl-C counts, and ends all at once. A first one must not: the Ctrl-C that ended
+the command may be heard of after its end.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Session:
         self._options = options
         self._display = display
         self._clock = clock
-        self._signals = sig.Signals(sig.end_hard)
+        self._signals = sig.Signals(self._while_closing)
         self._presses = sig.Presses()
 
     def run(self, arguments: Sequence[str]) -> int:
@@ -75,7 +76,9 @@ class Session:
 
     async def _guarded(self, work: Coroutine[None, None, int]) -> int:
         """Turn what may rightly go wrong into an exit code."""
-        self._signals.receiver = _canceller()
+        task = asyncio.current_task()
+        assert task is not None
+        self._signals.receiver = lambda signum: self._while_starting(task, signum)
         self._signals.listen()
         try:
             return await work
@@ -93,7 +96,7 @@ class Session:
                 await self._first_workers(cluster, watch)
                 began = self._clock()
                 returncode = await self._command(cluster, arguments)
-                self._signals.receiver = sig.end_hard
+                self._signals.receiver = self._while_closing
             summary = watch.summary(outcome(returncode), self._clock() - began)
         self._display.sum_up(summary)
         return exit_code(returncode)
@@ -101,11 +104,11 @@ class Session:
     async def _up(self, say: Output) -> int:
         asked_to_end = asyncio.Event()
         async with self._cluster() as cluster:
-            self._signals.receiver = lambda signum: asked_to_end.set()
+            self._signals.receiver = lambda signum: self._while_up(asked_to_end, signum)
             say.write(_addresses(cluster))
             async with self._watch(cluster) as watch:
                 await _either(asked_to_end.wait(), watch.over.wait())
-                self._signals.receiver = sig.end_hard
+                self._signals.receiver = self._while_closing
             ended = "closed"
             if not asked_to_end.is_set():
                 ended = f"the cluster has ended: {cluster.state.last}"
@@ -125,7 +128,7 @@ class Session:
             await self._start(cluster)
             yield cluster
         finally:
-            self._signals.receiver = sig.end_hard
+            self._signals.receiver = self._while_closing
             await cluster.close()
 
     def _built(self) -> Cluster:
@@ -137,6 +140,11 @@ class Session:
     async def _start(self, cluster: Cluster) -> None:
         try:
             await cluster
+        except UserWarning as warning:
+            # See build: of a taken port, with advice that does not fit after it.
+            port_is_taken, *_ = str(warning).strip().splitlines()
+            error = OSError(f"--dashboard-address: {port_is_taken}")
+            raise _cannot_start(error) from warning
         except (OSError, RuntimeError, ValueError) as error:
             raise _cannot_start(error) from error
         if self._options.adapt is not None:
@@ -162,14 +170,19 @@ class Session:
     async def _command(self, cluster: Cluster, arguments: Sequence[str]) -> int:
         environment = {"DASK_SCHEDULER_ADDRESS": cluster.scheduler_address}
         command = Command(arguments, environment)
-        self._signals.receiver = lambda signum: self._pass_on(command, signum)
+        self._signals.receiver = lambda signum: self._while_running(command, signum)
         try:
             return await command.wait()
         except BaseException:
             command.kill()
             raise
 
-    def _pass_on(self, command: Command, signum: int) -> None:
+    def _while_starting(self, task: asyncio.Task[int], signum: int) -> None:
+        self._signals.receiver = self._while_closing
+        self._presses.judge(signum, self._clock())
+        task.cancel()
+
+    def _while_running(self, command: Command, signum: int) -> None:
         typed = command.shares_group and sig.typed(signum)
         if typed and sig.keys_are_read():
             return
@@ -179,6 +192,15 @@ class Session:
         elif verdict is sig.Verdict.PASS and not typed:
             command.send(signum)
 
+    def _while_up(self, asked_to_end: asyncio.Event, signum: int) -> None:
+        self._signals.receiver = self._while_closing
+        self._presses.judge(signum, self._clock())
+        asked_to_end.set()
+
+    def _while_closing(self, signum: int) -> None:
+        if self._presses.judge(signum, self._clock()) is sig.Verdict.KILL:
+            sig.end_hard(signum, self._display.close)
+
     def _watch(self, cluster: Cluster) -> Watch:
         return Watch(
             cluster,
@@ -186,16 +208,6 @@ class Session:
             hint=lambda: self._presses.hint(self._clock()),
             clock=self._clock,
         )
-
-
-def _canceller() -> Callable[[int], None]:
-    task = asyncio.current_task()
-    assert task is not None
-
-    def cancel(signum: int) -> None:
-        task.cancel()
-
-    return cancel
 
 
 def _cannot_start(error: Exception) -> CannotRun:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
-import sys
+import threading
 from collections.abc import Callable
 from enum import Enum
 
@@ -117,7 +117,17 @@ def keys_are_read() -> bool:
         return fd is not None and not tty.reads_lines(fd)
 
 
-def end_hard(signum: int) -> None:
-    """End this process at once; the workers notice and end by themselves."""
-    sys.stderr.flush()
+def end_hard(signum: int, farewell: Callable[[], None]) -> None:
+    """End this process at once; the workers notice and end by themselves.
+
+    Parameters
+    ----------
+    signum
+        The signal that asked for it.
+    farewell
+        What to do before, if it takes no time (a stopped terminal never lets it end).
+    """
+    thread = threading.Thread(target=farewell, daemon=True)
+    thread.start()
+    thread.join(timeout=1.0)
     os._exit(128 + signum)

@@ -23,7 +23,7 @@ class DepartedLogs:
     """
 
     def __init__(self, length: int) -> None:
-        self._length = length
+        self.length = length
         self._logs: OrderedDict[str, str] = OrderedDict()
 
     @property
@@ -36,5 +36,5 @@ class DepartedLogs:
         for name, text in logs.items():
             self._logs[name] = text
             self._logs.move_to_end(name)
-        while len(self._logs) > self._length:
+        while len(self._logs) > self.length:
             self._logs.popitem(last=False)

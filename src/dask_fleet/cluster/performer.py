@@ -7,8 +7,9 @@ back nonsense. That is the promise the core builds on.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from dask_fleet.cluster.arguments import described
 from dask_fleet.cluster.hooks import Refusals, read_refusals
@@ -35,6 +36,7 @@ from dask_fleet.core import (
     TurnAway,
     TurnedAway,
 )
+from dask_fleet.scheduler import TAKEN_BACK
 
 T = TypeVar("T")
 
@@ -108,8 +110,6 @@ class Performer:
         self._workers_of = workers_of
         self._call_timeout = call_timeout
         self._closing = closing
-        #: Instances that the scheduler has retired and that were not released yet.
-        self._retired: set[str] = set()
 
     async def perform(self, command: Command) -> AsyncIterator[Fact]:
         """Perform one command; tell what becomes of it, as it becomes known.
@@ -136,22 +136,37 @@ class Performer:
         assert isinstance(command, TurnAway)
         return await self._turn_away(command)
 
-    async def _call(self, what: str, call: Awaitable[T], limit: float | None) -> T:
-        """Await a call to code that is not ours, whatever it does."""
+    async def _call(self, what: str, hook: Callable[[], Awaitable[T]]) -> T:
+        """Call code that is not ours; it gives a result or ``CallFailed``.
+
+        A call that is late is told to end and not waited for: it may not listen.
+        """
         try:
-            return await asyncio.wait_for(call, limit)
-        except asyncio.TimeoutError as error:
-            if limit is None:
-                raise CallFailed(f"{what} timed out: {described(error)}") from error
-            raise CallFailed(f"{what} did not return within {limit:g} s") from error
+            call = asyncio.ensure_future(hook())
         except Exception as error:
             raise CallFailed(described(error)) from error
+        try:
+            done, _ = await asyncio.wait({call}, timeout=self._call_timeout)
+        except asyncio.CancelledError:
+            call.cancel()
+            raise
+        if not done:
+            call.cancel()
+            call.add_done_callback(_forget)
+            limit = f"{self._call_timeout:g} s"
+            raise CallFailed(f"{what} did not return within {limit}")
+        if call.cancelled():
+            raise CallFailed(f"{what} was cancelled")
+        problem = call.exception()
+        if problem is not None:
+            raise CallFailed(described(problem)) from problem
+        return call.result()
 
     async def _start(self, command: Start) -> list[Fact]:
         names = list(command.workers)
         try:
             returned = await self._call(
-                "scale_up", self._manager.scale_up(list(names)), self._call_timeout
+                "scale_up", lambda: self._manager.scale_up(list(names))
             )
             refused = read_refusals(returned, names)
         except (CallFailed, TypeError) as error:
@@ -169,7 +184,7 @@ class Performer:
         return [Accepted(tuple(accepted)), *facts]
 
     async def _release(self, command: Release) -> list[Fact]:
-        stays = await self._let_latecomers_finish(command.tokens)
+        stays = await self._look_once_more(command.tokens)
         leaving = [token for token in command.tokens if token not in stays]
         facts: list[Fact] = [
             ReleaseFailed((token,), why) for token, why in stays.items()
@@ -178,86 +193,97 @@ class Performer:
             return facts
         workers = [name for token in leaving for name in self._workers_of(token)]
         try:
-            call = self._manager.scale_down(workers)
-            await self._call("scale_down", call, self._call_timeout)
+            await self._call("scale_down", lambda: self._manager.scale_down(workers))
         except CallFailed as error:
             return [*facts, ReleaseFailed(tuple(leaving), str(error))]
-        self._retired.difference_update(leaving)
         return [*facts, Released(tuple(leaving))]
 
-    async def _let_latecomers_finish(self, tokens: Iterable[str]) -> dict[str, str]:
-        """Retire those that were not expected any more and have come all the same.
+    async def _look_once_more(self, tokens: Iterable[str]) -> dict[str, str]:
+        """Retire those that the scheduler sees, again if they were retired before.
 
         One that was withdrawn before it had arrived may arrive before the resource
-        manager is told, and may have been given a task or a result by then.
+        manager is told, and may have been given a task or a result by then. And one
+        that was retired may have been sent data by a client that had begun before.
 
         Returns
         -------
         dict
             Those that cannot leave, and why.
         """
-        late = {
+        seen = {
             names[0]: token
             for token in tokens
-            if token not in self._retired
-            and self._scheduler.sees(names := self._workers_of(token))
+            if self._scheduler.sees(names := self._workers_of(token))
         }
         stays = {}
-        if late and not self._closing():
-            instances = [self._workers_of(token) for token in late.values()]
+        if seen and not self._closing():
+            instances = [self._workers_of(token) for token in seen.values()]
             try:
                 async for first, why in self._scheduler.leave(instances):
                     if why:
-                        stays[late[first]] = why
+                        stays[seen[first]] = why
             except Exception as error:  # noqa: BLE001  # whatever it is, they stay
-                stays = dict.fromkeys(late.values(), described(error))
+                stays = dict.fromkeys(seen.values(), described(error))
         return stays
 
     async def _drain(self, command: Drain) -> AsyncIterator[Fact]:
         """Tell of each instance once it has ended, not of all at the end."""
-        home = {self._workers_of(token)[0]: token for token in command.tokens}
-        instances = [self._workers_of(token) for token in command.tokens]
+        names = self._known(command.tokens)
+        home = {workers[0]: token for token, workers in names.items()}
         try:
-            async for first, why in self._scheduler.leave(instances):
+            async for first, why in self._scheduler.leave(list(names.values())):
                 token = home.pop(first)
-                if why:
+                if why == TAKEN_BACK:
+                    yield Recalled((token,))
+                elif why:
                     yield Kept((token,), why)
                 else:
-                    self._retired.add(token)
                     yield Retired((token,))
         except Exception as error:  # noqa: BLE001  # it owes an answer all the same
             yield Kept(tuple(home.values()), described(error))
+        else:
+            if home:
+                yield Kept(tuple(home.values()), "the scheduler did not answer")
 
     async def _recall(self, command: Recall) -> list[Fact]:
-        instances = [self._workers_of(token) for token in command.tokens]
-        call = self._scheduler.recall(instances)
+        names = self._known(command.tokens)
+        instances = list(names.values())
         try:
-            back = await self._call("recall", call, self._call_timeout)
+            back = await self._call("recall", lambda: self._scheduler.recall(instances))
         except CallFailed:
             back = set()
-        recalled = self._where(command.tokens, lambda names: names[0] in back)
-        refused = tuple(token for token in command.tokens if token not in recalled)
+        recalled = tuple(
+            token for token, workers in names.items() if workers[0] in back
+        )
+        refused = tuple(token for token in names if token not in recalled)
         return [Recalled(recalled), RecallRefused(refused)]
 
-    def _where(
-        self, tokens: Iterable[str], true: Callable[[tuple[str, ...]], bool]
-    ) -> tuple[str, ...]:
-        return tuple(token for token in tokens if true(self._workers_of(token)))
+    def _known(self, tokens: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """Return the names of instances; of those that have ended meanwhile, none."""
+        names = {token: self._workers_of(token) for token in tokens}
+        return {token: workers for token, workers in names.items() if workers}
 
     async def _rank(self, command: AskRanking) -> list[Fact]:
-        call = self._manager.workers_to_close(command.target)
         try:
-            names = await self._call("workers_to_close", call, self._call_timeout)
+            names = await self._call(
+                "workers_to_close",
+                lambda: self._manager.workers_to_close(command.target),
+            )
             ranked = tuple(str(name) for name in names)
             return [Ranked(command.target, ranked, self._scheduler.why_not_more())]
         except (CallFailed, TypeError) as error:
             return [RankFailed(described(error))]
 
     async def _turn_away(self, command: TurnAway) -> list[Fact]:
-        call = self._scheduler.turn_away(command.workers)
-        try:
-            await self._call("turn_away", call, self._call_timeout)
-        except CallFailed:
-            # Noted all the same: the core tells it again after a while.
-            return [TurnedAway(command.workers)]
+        # Noted even if it has failed: the core tells it again after a while.
+        with contextlib.suppress(CallFailed):
+            await self._call(
+                "turn_away", lambda: self._scheduler.turn_away(command.workers)
+            )
         return [TurnedAway(command.workers)]
+
+
+def _forget(call: asyncio.Future[Any]) -> None:
+    """Nobody waits for what becomes of a call that was late."""
+    if not call.cancelled():
+        call.exception()

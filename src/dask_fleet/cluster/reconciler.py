@@ -109,18 +109,26 @@ class Reconciler:
         task.add_done_callback(self._calls.discard)
 
     async def _call(self, command: Command) -> None:
-        async for fact in self._performer.perform(command):
-            self.apply(fact)
+        try:
+            async for fact in self._performer.perform(command):
+                self.apply(fact)
+        except Exception as error:
+            logger.exception("performing a command failed")
+            self._fault("performing", error)
+
+    def _fault(self, doing: str, error: Exception) -> None:
+        """Tell of a fault of ours, which must not end the loop."""
+        figures = {"call": doing, "detail": described(error)}
+        self._happened([Reason(Cause.CALL_FAILED, figures=figures)])
 
     async def _run(self) -> None:
         while True:
             self._woken.clear()
             try:
                 wake_at = self.look()
-            except Exception as error:  # a fault of ours must not end the loop
+            except Exception as error:
                 logger.exception("a decision failed")
-                figures = {"call": "deciding", "detail": described(error)}
-                self._happened([Reason(Cause.CALL_FAILED, figures=figures)])
+                self._fault("deciding", error)
                 wake_at = monotonic() + FAULT_PAUSE
             await self._sleep_until(wake_at)
 

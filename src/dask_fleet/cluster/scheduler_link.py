@@ -9,7 +9,8 @@ elsewhere may refuse plugins; then its own, simpler means have to do
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,6 +19,10 @@ from distributed.core import rpc
 from distributed.protocol import pickle
 
 from dask_fleet.scheduler import PLUGIN_NAME, FleetPlugin
+from dask_fleet.scheduler.logs import LOG_LIMIT, joined
+from dask_fleet.scheduler.moving import NOBODY
+
+logger = logging.getLogger(__name__)
 
 #: Seconds in which a worker that was told to exit should have gone.
 FAREWELL = 3.0
@@ -60,6 +65,22 @@ class Ranking:
 
     workers: list[str]
     detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What has become of instances that were to leave.
+
+    Parameters
+    ----------
+    why
+        By the first name: empty if it is retired, otherwise why it stays.
+    logs
+        What their workers had logged, by name.
+    """
+
+    why: Mapping[str, str]
+    logs: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,22 +139,29 @@ class SchedulerLink(Protocol):
     ) -> Ranking:
         """Say who should leave."""
 
-    def leave(
-        self, instances: Sequence[Names], how: Leaving
-    ) -> AsyncIterator[tuple[str, str]]:
-        """Drain and retire; give the first name of each that has ended, and why not."""
+    async def leave(
+        self,
+        instances: Sequence[Names],
+        how: Leaving,
+        timeout: float | None,
+        logs_of: Names,
+    ) -> Ended:
+        """Drain and retire; return what has become of one or more.
+
+        Those that are asked about again are joined. ``timeout`` is what is left of the
+        drain timeout, in seconds.
+        """
 
     async def recall(self, instances: Sequence[Names]) -> set[str]:
         """Take drains back; return the first names of those that work again."""
 
-    async def drop(self, workers: Names) -> Mapping[str, int]:
-        """Let go of workers at once; return what was lost, as far as known."""
+    async def drop(
+        self, workers: Names, logs_of: Names
+    ) -> tuple[Mapping[str, int], Mapping[str, str]]:
+        """Let go of workers at once; return what was lost, if known, and their logs."""
 
     async def turn_away(self, workers: Names) -> None:
         """Send workers away."""
-
-    async def logs(self, workers: Names) -> dict[str, str]:
-        """Fetch what workers have logged, by name."""
 
 
 class _Link:
@@ -146,19 +174,6 @@ class _Link:
     def _addresses_of(self, workers: Names) -> list[str]:
         known = self._addresses()
         return [known[name] for name in workers if name in known]
-
-    async def logs(self, workers: Names) -> dict[str, str]:
-        """Fetch what workers have logged, by name."""
-        known = {address: name for name, address in self._addresses().items()}
-        asked = self._addresses_of(workers)
-        if not asked:
-            return {}
-        logs = await self._comm.worker_logs(workers=asked)
-        return {
-            known[address]: "\n".join(line for _, line in lines)
-            for address, lines in logs.items()
-            if address in known
-        }
 
 
 class PluginLink(_Link):
@@ -197,17 +212,20 @@ class PluginLink(_Link):
         return Ranking(list(answer["workers"]), answer["detail"])
 
     async def leave(
-        self, instances: Sequence[Names], how: Leaving
-    ) -> AsyncIterator[tuple[str, str]]:
-        """Drain and retire; tell of each as soon as it has ended."""
-        left = {names[0]: list(names) for names in instances}
-        while left:
-            ended = await self._comm.fleet_leave(
-                instances=list(left.values()), timeout=how.drain_timeout
-            )
-            for first, why in ended.items():
-                del left[first]
-                yield first, why
+        self,
+        instances: Sequence[Names],
+        how: Leaving,
+        timeout: float | None,
+        logs_of: Names,
+    ) -> Ended:
+        """Drain and retire; return what became of one or more."""
+        answer = await self._comm.fleet_leave(
+            instances=[list(names) for names in instances],
+            timeout=timeout,
+            fraction=how.memory_fraction,
+            logs_of=list(logs_of),
+        )
+        return Ended(answer["why"], answer["logs"])
 
     async def recall(self, instances: Sequence[Names]) -> set[str]:
         """Take drains back."""
@@ -220,10 +238,14 @@ class PluginLink(_Link):
         """Tell workers to exit, and see them off."""
         await self._comm.fleet_send_away(workers=list(workers), limit=FAREWELL)
 
-    async def drop(self, workers: Names) -> Mapping[str, int]:
-        """Let go of workers at once; return what was lost."""
-        lost: Mapping[str, int] = await self._comm.fleet_drop(workers=list(workers))
-        return lost
+    async def drop(
+        self, workers: Names, logs_of: Names
+    ) -> tuple[Mapping[str, int], Mapping[str, str]]:
+        """Let go of workers at once; return what was lost, and their logs."""
+        answer = await self._comm.fleet_drop(
+            workers=list(workers), logs_of=list(logs_of)
+        )
+        return answer["lost"], answer["logs"]
 
 
 class PlainLink(_Link):
@@ -233,6 +255,20 @@ class PlainLink(_Link):
     """
 
     recallable = False
+
+    async def _logs_in_time(self, workers: Names) -> dict[str, str]:
+        """Fetch what workers have logged, by name; nothing if it takes too long."""
+        known = {address: name for name, address in self._addresses().items()}
+        asked = self._addresses_of(workers)
+        if not asked:
+            return {}
+        try:
+            call = self._comm.worker_logs(workers=asked)
+            logs = await asyncio.wait_for(call, LOG_LIMIT)
+        except (OSError, asyncio.TimeoutError) as error:
+            logger.info("the logs of %s could not be kept: %s", workers, error)
+            return {}
+        return {known[a]: joined(lines) for a, lines in logs.items() if a in known}
 
     async def adaptive_target(self, question: TargetQuestion) -> TargetAnswer:
         """Ask the scheduler's own ``adaptive_target``."""
@@ -261,9 +297,14 @@ class PlainLink(_Link):
         return Ranking([str(name) for name in names])
 
     async def leave(
-        self, instances: Sequence[Names], how: Leaving
-    ) -> AsyncIterator[tuple[str, str]]:
+        self,
+        instances: Sequence[Names],
+        how: Leaving,
+        timeout: float | None,
+        logs_of: Names,
+    ) -> Ended:
         """Move the only copies of results away, by the scheduler's own means."""
+        logs = await self._logs_in_time(logs_of)
         asked = self._addresses_of([name for names in instances for name in names])
         retired: Mapping[str, object] = {}
         if asked:
@@ -271,10 +312,11 @@ class PlainLink(_Link):
                 workers=asked, close_workers=False, remove=False
             )
         kept = set(asked) - set(retired)
-        for names in instances:
-            stays = kept.intersection(self._addresses_of(names))
-            why = "nobody else can take the only copies of its results"
-            yield names[0], why if stays else ""
+        why = {
+            names[0]: NOBODY if kept.intersection(self._addresses_of(names)) else ""
+            for names in instances
+        }
+        return Ended(why, logs)
 
     async def recall(self, instances: Sequence[Names]) -> set[str]:
         """Take nothing back: it cannot be done."""
@@ -289,10 +331,13 @@ class PlainLink(_Link):
             )
         )
 
-    async def drop(self, workers: Names) -> Mapping[str, int]:
+    async def drop(
+        self, workers: Names, logs_of: Names
+    ) -> tuple[Mapping[str, int], Mapping[str, str]]:
         """Let go of workers at once. What was lost, nobody counts."""
+        logs = await self._logs_in_time(logs_of)
         await self.turn_away(workers)
-        return {}
+        return {}, logs
 
 
 async def link_to(

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import logging
+import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
+from time import monotonic
 
 from dask.utils import format_bytes
 
-from dask_fleet.cluster.arguments import described
 from dask_fleet.cluster.departed import DepartedLogs
 from dask_fleet.cluster.errors import ClosedError
 from dask_fleet.cluster.scheduler_link import Leaving, Names, SchedulerLink
+from dask_fleet.cluster.scheduler_stream import FIRST_WAIT, RETRIES
 from dask_fleet.core import Cause, Reason
 from dask_fleet.core.causes import because
-
-logger = logging.getLogger(__name__)
-
-#: Seconds that fetching the logs of somebody who leaves may take.
-LOG_LIMIT = 5.0
 
 
 class SchedulerSide:
@@ -45,6 +41,7 @@ class SchedulerSide:
         happened: Callable[[list[Reason]], None],
     ) -> None:
         self.how = how
+        self._how_changed = asyncio.Event()
         self._addresses = addresses
         self._departed = departed
         self._happened = happened
@@ -69,8 +66,11 @@ class SchedulerSide:
         return self._link
 
     def wish(self, how: Leaving) -> None:
-        """Let workers leave in this way from now on."""
-        self.how = how
+        """Let workers leave in this way from now on, those on their way out too."""
+        if how != self.how:
+            self.how = how
+            self._how_changed.set()
+            self._how_changed = asyncio.Event()
 
     async def rank(self, instances: Sequence[Names], surplus: int) -> list[str]:
         """Ask who should leave.
@@ -99,19 +99,84 @@ class SchedulerSide:
         return any(name in known for name in workers)
 
     async def leave(self, instances: Sequence[Names]) -> AsyncIterator[tuple[str, str]]:
-        """Keep the logs, then drain and retire, or drop at once if forced to."""
-        await self._keep_logs([name for names in instances for name in names])
-        if self.how.force:
-            await self._drop(instances)
-            for names in instances:
-                yield names[0], ""
-            return
-        async for ended in self.link.leave(instances, self.how):
-            yield ended
+        """Drain and retire, or drop at once if forced to.
 
-    async def _drop(self, instances: Sequence[Names]) -> None:
+        How they leave may change on the way: the last wish counts.
+
+        Parameters
+        ----------
+        instances
+            Names of workers, an instance each.
+
+        Yields
+        ------
+        tuple
+            The first name of one that has ended, and why it stays; empty if it is
+            retired.
+        """
+        left = {names[0]: names for names in instances}
+        all_names = [name for names in instances for name in names]
+        logs_of = all_names[-self._departed.length :] if self._departed.length else []
+        how, begun = self.how, monotonic()
+        broken = 0
+        while left:
+            if how is not self.how:
+                how, begun = self.how, monotonic()
+            timeout = None
+            if how.drain_timeout is not None:
+                timeout = max(0.0, begun + how.drain_timeout - monotonic())
+            try:
+                ended = await self._next_ended(
+                    list(left.values()), how, timeout, logs_of
+                )
+            except OSError:
+                broken += 1
+                if broken > RETRIES:
+                    await self._leave_in_peace(list(left.values()))
+                    raise
+                await asyncio.sleep(FIRST_WAIT * 2**broken)
+                continue
+            for first, why in ended.items():
+                del left[first]
+                yield first, why
+
+    async def _leave_in_peace(self, instances: Sequence[Names]) -> None:
+        """Nobody hears any more what becomes of them, so they had better stay."""
+        with contextlib.suppress(OSError):
+            await self.link.recall(instances)
+
+    async def _next_ended(
+        self,
+        instances: Sequence[Names],
+        how: Leaving,
+        timeout: float | None,
+        logs_of: Names,
+    ) -> Mapping[str, str]:
+        """Wait until one has ended; nothing if the way of leaving has changed."""
+        if how.force:
+            return await self._drop(instances, logs_of)
+        call = asyncio.ensure_future(self.link.leave(instances, how, timeout, logs_of))
+        change = asyncio.ensure_future(self._how_changed.wait())
+        try:
+            await asyncio.wait((call, change), return_when=asyncio.FIRST_COMPLETED)
+            if not call.done():
+                return {}
+            ended = call.result()
+        finally:
+            call.cancel()
+            change.cancel()
+        self._departed.keep(ended.logs)
+        return ended.why
+
+    async def _drop(
+        self, instances: Sequence[Names], logs_of: Names
+    ) -> Mapping[str, str]:
         names = [name for group in instances for name in group]
-        lost = await self.link.drop(names)
+        lost, logs = await self.link.drop(names, logs_of)
+        self._departed.keep(logs)
+        all_gone = {group[0]: "" for group in instances}
+        if lost.get("workers") == 0:
+            return all_gone  # before somebody said so
         reason = because(
             Cause.DROPPED,
             *names,
@@ -121,14 +186,7 @@ class SchedulerSide:
             tasks=lost.get("tasks", 0),
         )
         self._happened([reason])
-
-    async def _keep_logs(self, workers: Names) -> None:
-        try:
-            logs = await asyncio.wait_for(self.link.logs(workers), LOG_LIMIT)
-        except (OSError, asyncio.TimeoutError) as error:
-            logger.info("logs of %s could not be kept: %s", workers, described(error))
-        else:
-            self._departed.keep(logs)
+        return all_gone
 
     async def recall(self, instances: Sequence[Names]) -> set[str]:
         """Take drains back."""

@@ -7,7 +7,6 @@ import gc
 import logging
 import logging.handlers
 import os
-import random
 import socket
 import sys
 import traceback
@@ -69,7 +68,7 @@ def _detach(fork: Fork) -> None:
     tracker: int | None = resource_tracker._resource_tracker._fd  # type: ignore[attr-defined]
     _close_all_but(own if tracker is None else (*own, tracker))
     gc.enable()
-    random.seed()
+    # `random` seeds itself anew after a fork; numpy does not.
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()
 

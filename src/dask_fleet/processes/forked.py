@@ -83,11 +83,14 @@ class ForkedProcess:
         return await asyncio.shield(self._ended)
 
     def on_exit(self, callback: Callable[[ExitReport], None]) -> None:
-        """Call `callback` with the report at the end, or now if that has been."""
+        """Call `callback` with the report at the end, or soon if that has been.
+
+        Callbacks run on the loop, before whoever awaits `wait` goes on.
+        """
         if self.report is None:
             self._callbacks.append(callback)
         else:
-            callback(self.report)
+            self.channel.loop.call_soon(callback, self.report)
 
     def send_signal(self, signum: int) -> None:
         """Send a signal. Does nothing if the process has ended."""
@@ -119,7 +122,8 @@ class ForkedProcess:
         """Note that the process has ended. All its messages are in the channel."""
         self.report = report
         self.channel.finish()
-        self._ended.set_result(report)
+        # From the loop and not from here: one that raises is no concern of the others.
         for callback in self._callbacks:
-            callback(report)
+            self.channel.loop.call_soon(callback, report)
         self._callbacks.clear()
+        self._ended.set_result(report)

@@ -166,9 +166,13 @@ class ServerProcess:
             except ConnectionError:
                 pass  # the reading side sees the end and draws the consequences
             except OSError as error:  # too many descriptors in flight
-                self._processes.pop(Request.decode(data).child).set_refused(error)
+                self._refuse(Request.decode(data), error)
             self._outgoing.popleft()
             _close(fds)
+
+    def _refuse(self, request: Request, error: OSError) -> None:
+        if request.order is Order.FORK:
+            self._processes.pop(request.child).set_refused(error)
 
     # Reports
 

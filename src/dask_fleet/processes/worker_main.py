@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import socket
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -82,7 +83,13 @@ def run_worker(
     logging.getLogger("distributed.worker").addFilter(_is_of_interest)
     if silence_logs:
         logging.getLogger("distributed.nanny").setLevel(silence_logs)
-    asyncio_run(_run(channel, factory), loop_factory=get_loop_factory())
+        # The worker does the same while it lives; what is logged after its end would
+        # be shown again.
+        for handler in logging.getLogger("distributed").handlers:
+            handler.setLevel(silence_logs)
+    has_run = asyncio_run(_run(channel, factory), loop_factory=get_loop_factory())
+    if not has_run:
+        sys.exit(1)
 
 
 def _is_of_interest(record: logging.LogRecord) -> bool:
@@ -97,7 +104,8 @@ def _is_of_interest(record: logging.LogRecord) -> bool:
     )
 
 
-async def _run(sock: socket.socket, factory: Callable[[], Worker]) -> None:
+async def _run(sock: socket.socket, factory: Callable[[], Worker]) -> bool:
+    """Run the worker; False if it could not start."""
     channel = Channel(sock)
     try:
         worker = factory()
@@ -106,12 +114,13 @@ async def _run(sock: socket.socket, factory: Callable[[], Worker]) -> None:
     except Exception as error:  # noqa: BLE001  -- the manager raises it
         channel.send(Failure.of(error))
         await channel.flush()
-        return
+        return False
     try:
         channel.send(WorkerStarted(worker.address, worker.local_directory))
         await _until_closed(worker, channel)
     finally:
         await worker.close(nanny=False)
+    return True
 
 
 async def _until_closed(worker: Worker, channel: Channel) -> None:

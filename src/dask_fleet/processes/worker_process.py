@@ -266,10 +266,11 @@ class WarmWorkerProcess:
             _remove(self.worker_dir)
         self.last_exit = report
         self._set_stopped()
+        loop = asyncio.get_running_loop()
+        for callback in self.exit_callbacks:
+            loop.call_soon(callback, report)
         if self.on_exit is not None:
             self.on_exit(report.exitcode)
-        for callback in tuple(self.exit_callbacks):
-            callback(report)
 
     def _set_stopped(self) -> None:
         self.status = Status.stopped

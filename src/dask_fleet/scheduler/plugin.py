@@ -8,11 +8,13 @@ from typing import Any, ClassVar
 
 from distributed import Scheduler, SchedulerPlugin
 from distributed.protocol import pickle
+from distributed.scheduler import WorkerState
 
 from dask_fleet.scheduler.adaptive_target import adaptive_target
 from dask_fleet.scheduler.drain import Drains
+from dask_fleet.scheduler.logs import fetch_logs
 from dask_fleet.scheduler.send_away import send_away
-from dask_fleet.scheduler.survey import by_name, groups_of, take
+from dask_fleet.scheduler.survey import find, groups_of, take
 from dask_fleet.scheduler.verdict import answer
 
 #: Under this name the scheduler knows the plugin; one serves all clusters.
@@ -115,47 +117,59 @@ class FleetPlugin(SchedulerPlugin):
             ``workers``: names, cheapest first; ``detail``: why not more, or empty.
         """
         key = pickle.loads(worker_key) if worker_key is not None else None
-        groups = groups_of(self._scheduler, instances, key)
-        may_leave = [
-            group
-            for group in groups
-            if not any(
-                (spare_actors and ws.actors) or (spare_pinned and ws.long_running)
-                for ws in group
-            )
-        ]
-        picture = await take(self._scheduler, may_leave, fraction)
-        free = sum(len(group) for group in may_leave)
-        missing = sum(len(names) for names in instances) - free
-        return answer(picture, surplus, missing).to_message()
 
-    async def drop(self, workers: Sequence[str]) -> dict[str, int]:
+        def spare(ws: WorkerState) -> str:
+            if spare_actors and ws.actors:
+                return "it holds an actor, which nobody can take over"
+            if spare_pinned and ws.long_running:
+                return "it runs a task that may wait for others"
+            return ""
+
+        groups, kept = groups_of(self._scheduler, instances, key, spare)
+        picture = await take(self._scheduler, groups, fraction)
+        return answer(picture, surplus, kept, gentle=spare_actors).to_message()
+
+    async def drop(
+        self, workers: Sequence[str], logs_of: Sequence[str] = ()
+    ) -> dict[str, Any]:
         """Let go of workers at once, whatever they run or hold.
 
         Parameters
         ----------
         workers
             Names.
+        logs_of
+            Of whom the logs are wanted.
 
         Returns
         -------
         dict
-            What was lost: ``keys`` and ``bytes`` of results that only they held, and
-            ``tasks`` that they were running.
+            ``lost``: the number of ``workers`` that were there, of ``keys`` and
+            ``bytes`` of results that only they held, and of ``tasks`` that they were
+            running. ``logs``, by name.
         """
-        known = by_name(self._scheduler)
-        states = [known[name] for name in workers if name in known]
+        found = [find(self._scheduler, name) for name in workers]
+        states = [ws for ws in found if ws is not None]
+        wanted = set(logs_of)
+        logs = await fetch_logs(
+            self._scheduler, [ws for ws in states if str(ws.name) in wanted]
+        )
         gone = set(states)
         lost = {
             ts for ws in states for ts in ws.has_what if (ts.who_has or set()) <= gone
         }
         report = {
+            "workers": len(states),
             "keys": len(lost),
             "bytes": sum(ts.nbytes for ts in lost),
             "tasks": sum(len(ws.processing) for ws in states),
         }
         for ws in states:
             await self._scheduler.remove_worker(
-                ws.address, stimulus_id="fleet-drop", expected=True, close=False
+                ws.address, stimulus_id="fleet-drop", expected=True, close=True
             )
-        return report
+        return {"lost": report, "logs": logs}
+
+    async def close(self) -> None:
+        """End what is under way: the scheduler closes."""
+        await self._drains.close()

@@ -8,7 +8,7 @@ from typing import Any
 
 from distributed import Scheduler, SchedulerPlugin
 
-from dask_fleet.scheduler.survey import by_name
+from dask_fleet.scheduler.survey import find
 
 
 class _Farewell(SchedulerPlugin):
@@ -41,8 +41,8 @@ async def send_away(scheduler: Scheduler, workers: Sequence[str], limit: float) 
     limit
         Seconds to wait for them.
     """
-    known = by_name(scheduler)
-    addresses = {known[name].address for name in workers if name in known}
+    found = [find(scheduler, name) for name in workers]
+    addresses = {ws.address for ws in found if ws is not None}
     if not addresses:
         return
     farewell = _Farewell(set(addresses))

@@ -239,7 +239,9 @@ def _end(into: list[int], index: int) -> int:
     return index
 
 
-async def take(scheduler: Scheduler, groups: Sequence[Group], fraction: float) -> Picture:
+async def take(
+    scheduler: Scheduler, groups: Sequence[Group], fraction: float
+) -> Picture:
     """Take the picture.
 
     Parameters
@@ -256,7 +258,7 @@ async def take(scheduler: Scheduler, groups: Sequence[Group], fraction: float) -
     breather = Breather()
     await _look_at_the_others(scheduler, home, fraction, picture, breather)
     shared: defaultdict[frozenset[int], list[int]] = defaultdict(lambda: [0, 0])
-    for index, group in enumerate(groups):
+    for group in groups:
         own, keys = 0, 0
         for ws in group.states:
             tasks = list(ws.has_what)
@@ -335,5 +337,4 @@ def _only_holders(ts: TaskState, home: dict[WorkerState, int]) -> frozenset[int]
 
 def _first_in(ts: TaskState, home: dict[WorkerState, int]) -> WorkerState | None:
     """Return one of the candidates' workers that hold a result, always the same."""
-    known = [ws for ws in ts.who_has or () if ws in home]
-    return min(known, key=lambda ws: (home[ws], ws.address), default=None)
+    return next((ws for ws in ts.who_has or () if ws in home), None)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from dask.utils import format_bytes
 
-from dask_fleet.scheduler.rank import Choice, choose
-from dask_fleet.scheduler.survey import Picture
+from dask_fleet.scheduler.rank import Board, Busyness, Choice, choose
+from dask_fleet.scheduler.survey import Picture, Room
+
+#: How many workers are named in a sentence.
+NAMED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +35,10 @@ class Answer:
         return {"workers": list(self.workers), "detail": self.detail}
 
 
-def answer(picture: Picture, surplus: int, missing: int) -> Answer:
-    """Choose who leaves, and hold back those whose results would not fit elsewhere.
+def answer(
+    picture: Picture, surplus: int, kept: Mapping[str, int], *, gentle: bool = True
+) -> Answer:
+    """Choose who leaves; hold back those whose results would not fit elsewhere.
 
     Parameters
     ----------
@@ -40,50 +46,106 @@ def answer(picture: Picture, surplus: int, missing: int) -> Answer:
         The state it is made from.
     surplus
         Workers that should leave.
-    missing
-        Workers that may not leave at all: an actor, a driver, a plugin's word.
+    kept
+        How many workers may not leave at all, by the reason.
+    gentle
+        Let a driver, whose own tasks need workers, not leave as the last one.
     """
     choice = choose(picture.candidates, picture.shared, surplus)
-    wanted = len(choice.leavers)
-    while choice.leavers and not _fits(picture, choice):
-        _give_up_last(picture, choice)
+    held = _without_room(picture, choice)
+    driver = _last_driver(picture, choice) if gentle else None
+    if driver is not None:
+        position = choice.leavers.index(driver)
+        del choice.leavers[position], choice.costs[position]
     names = tuple(
         name for index in choice.leavers for name in picture.candidates[index].workers
     )
-    held = [
-        index for index in range(len(picture.candidates)) if index not in choice.leavers
-    ]
-    detail = ""
-    if len(choice.leavers) < wanted:
-        detail = _held_for_memory(picture, held)
-    elif len(names) < surplus and missing:
-        detail = f"{missing} cannot leave now (an actor, a driver task, or a plugin)"
-    return Answer(names, detail)
+    reasons = []
+    if held:
+        reasons.append(_held_for_memory(picture, choice, held))
+    if driver is not None:
+        reasons.append(
+            "a task that may wait for others runs on "
+            f"{_named(picture.candidates[driver].workers)}, and nobody else would work"
+        )
+    if len(names) < surplus:
+        reasons += [f"{count} cannot leave: {why}" for why, count in kept.items()]
+    return Answer(names, "; ".join(reasons))
 
 
-def _fits(picture: Picture, choice: Choice) -> bool:
-    """Whether those who stay can hold their results and those of the leavers."""
-    leaving = set(choice.leavers)
-    capacity, used = picture.capacity, picture.used + choice.nbytes
-    for index in range(len(picture.candidates)):
-        if index not in leaving:
-            capacity += picture.room[index]
-            used += picture.held[index]
-    return not choice.nbytes or used <= capacity
+def _without_room(picture: Picture, choice: Choice) -> list[int]:
+    """Take back those whose results do not fit elsewhere; return them.
+
+    The last ones of a choice, those with most to move, stay first: with room for
+    their own results and for those of the others.
+    """
+    room, nbytes = picture.stays, choice.nbytes
+    for index in choice.leavers:
+        room -= picture.room[index]
+    held = []
+    while choice.leavers and not room.fits(nbytes):
+        index = choice.leavers.pop()
+        room += picture.room[index]
+        nbytes -= choice.costs.pop()
+        held.append(index)
+    if len(held) > 1:
+        _let_go_after_all(picture, choice, held, room)
+    return held
 
 
-def _give_up_last(picture: Picture, choice: Choice) -> None:
-    """Let the last one stay, and reckon the bytes of the others anew."""
-    choice.leavers.pop()
-    leaving = set(choice.leavers)
-    choice.nbytes = sum(picture.candidates[index].own_bytes for index in leaving)
-    choice.nbytes += sum(one.nbytes for one in picture.shared if one.holders <= leaving)
+def _let_go_after_all(
+    picture: Picture, choice: Choice, held: list[int], room: Room
+) -> None:
+    """Let those leave after all for whom the last ones that stay have made room."""
+    board = Board(picture.candidates, picture.shared)
+    nbytes = sum(board.take(index) for index in choice.leavers)
+    for index in reversed(held[:-1]):
+        less, more = room - picture.room[index], nbytes + board.cost(index)
+        if less.fits(more):
+            room, nbytes = less, more
+            choice.costs.append(board.take(index))
+            choice.leavers.append(index)
+            held.remove(index)
 
 
-def _held_for_memory(picture: Picture, held: list[int]) -> str:
+def _last_driver(picture: Picture, choice: Choice) -> int | None:
+    """Return the driver that must stay because else nobody would take new tasks."""
+    if picture.keepers or len(choice.leavers) < len(picture.candidates):
+        return None
+    return next(
+        (
+            index
+            for index in reversed(choice.leavers)
+            if picture.candidates[index].busyness is Busyness.PINNED
+        ),
+        None,
+    )
+
+
+def _held_for_memory(picture: Picture, choice: Choice, held: list[int]) -> str:
+    """Say how many keys, bytes and workers wait for what."""
+    names = tuple(name for index in held for name in picture.candidates[index].workers)
+    gone, all_gone = set(choice.leavers), {*choice.leavers, *held}
     keys = sum(picture.keys[index] for index in held)
     nbytes = sum(picture.candidates[index].own_bytes for index in held)
+    for one in picture.shared:
+        if one.holders <= all_gone and not one.holders <= gone:
+            keys += one.keys
+            nbytes += one.nbytes
     return (
-        f"{keys} key(s) with {format_bytes(nbytes)} have no room elsewhere; "
-        "they go on leaving once these are released"
+        f"{keys} key(s) with {format_bytes(nbytes)} on {_named(names)} have no room "
+        "elsewhere; they leave once these are released or others have room"
     )
+
+
+def _named(names: tuple[str, ...]) -> str:
+    """Name some workers.
+
+    Examples
+    --------
+    >>> _named(("3",)), _named(("3", "4")), _named(tuple("abcdefghi"))
+    ('worker 3', 'workers 3, 4', '9 workers')
+    """
+    if len(names) > NAMED:
+        return f"{len(names)} workers"
+    return f"worker{'s' if len(names) > 1 else ''} {', '.join(names)}"
