@@ -71,7 +71,7 @@ def main() -> None:
             time.sleep(0.1)
         print(f"one was killed and replaced: {sorted(cluster.observed)}", flush=True)
 
-        cluster.adapt(minimum=0, maximum=3, interval="200ms")
+        cluster.adapt(minimum=0, maximum=3, interval="200ms", wait_count=3)
         total = sum(client.gather(client.map(slow, range(40))))
         print(f"adapt(0, 3): 40 tasks done, the sum is {total}", flush=True)
         cluster.wait_for_workers(0, exactly=True)

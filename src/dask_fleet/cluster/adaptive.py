@@ -48,6 +48,10 @@ class AdaptiveOptions:
         Replaces the cluster's own policy.
     worker_key
         Groups workers that must leave together.
+    shortest_calm
+        Seconds; the calm window is not shorter. To look more often is no wish for
+        less calm: as long as no ``wait_count`` is given, the window that is configured
+        stays.
     """
 
     minimum: int
@@ -59,10 +63,12 @@ class AdaptiveOptions:
     target: TargetFunction | None = None
     worker_key: Callable[[Any], Hashable] | None = None
 
+    shortest_calm: float = 0.0
+
     @property
     def calm(self) -> float:
         """The calm window, in seconds."""
-        return self.interval * self.wait_count
+        return max(self.interval * self.wait_count, self.shortest_calm)
 
 
 def checked_options(
@@ -91,7 +97,13 @@ def checked_options(
     low = worker_count("minimum", given(minimum, "minimum"))
     high = worker_bound("maximum", given(maximum, "maximum"))
     ordered(low, high)
+    usual_calm = 0.0
+    if wait_count is None:
+        usual_calm = worker_count(
+            "distributed.adaptive.wait-count", given(None, "wait-count")
+        ) * seconds("distributed.adaptive.interval", given(None, "interval"))
     return AdaptiveOptions(
+        shortest_calm=usual_calm,
         minimum=low,
         maximum=high,
         interval=seconds("interval", given(interval, "interval")),

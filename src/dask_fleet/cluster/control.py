@@ -37,6 +37,7 @@ from dask_fleet.cluster.scheduler_link import Leaving, TargetQuestion, link_to
 from dask_fleet.cluster.scheduler_side import SchedulerSide
 from dask_fleet.cluster.scheduler_stream import SchedulerStream
 from dask_fleet.cluster.start_times import StartTimes
+from dask_fleet.cluster.told import Teller
 from dask_fleet.core import (
     Cause,
     Decision,
@@ -55,6 +56,7 @@ from dask_fleet.core import (
 )
 from dask_fleet.core.causes import because
 from dask_fleet.core.pace import pace
+from dask_fleet.core.record import line
 
 logger = logging.getLogger("dask_fleet")
 
@@ -112,6 +114,7 @@ class Control:
         self.side = SchedulerSide(
             self.addresses, self.departed, self._leaving, self._happened
         )
+        self._teller: Teller | None = None
         self._reconciler: Reconciler | None = None
         self._follower: asyncio.Task[None] | None = None
         self._poller: Poller | None = None
@@ -148,6 +151,8 @@ class Control:
         if why_plain:
             self._happened([because(Cause.PLAIN_SCHEDULER, detail=why_plain)])
         self.side.connect(link)
+        self._teller = Teller(comm)
+        self._teller.tell(tuple(self.log))
         self.fleet.recallable = link.recallable
         self.stream = SchedulerStream(comm, self.wake, self._reconnected, is_gone)
         await self.stream.open()
@@ -237,6 +242,8 @@ class Control:
             await self._poller.stop()
         if self._reconciler is not None:
             await self._reconciler.stop()
+        if self._teller is not None:
+            await self._teller.close()
         if self.stream is not None:
             await self.stream.close()
         self._happened([because(Cause.CLOSED)])
@@ -619,8 +626,6 @@ class Control:
         )
         self._measure_starts(decision)
         if self._record_to is not None and decision.commands:
-            from dask_fleet.core.record import line
-
             with Path(self._record_to).open("a", encoding="utf-8") as file:
                 file.write(line(snapshot, decision) + "\n")
 
@@ -655,6 +660,8 @@ class Control:
             by=self.fleet.target.by,
             whole=whole,
         )
+        if self._teller is not None and not self.fleet.closing:
+            self._teller.tell(new)
         for event in new:
             logger.info(
                 "%s [target %d, plan %d, requested %d, observed %d]",

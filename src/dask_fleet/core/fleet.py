@@ -9,7 +9,7 @@ from itertools import islice
 from types import MappingProxyType
 
 from dask_fleet.core.causes import Cause, Reason, because
-from dask_fleet.core.commands import TurnAway
+from dask_fleet.core.commands import Drain, Start, TurnAway
 from dask_fleet.core.decide import Decision
 from dask_fleet.core.draft import names_of
 from dask_fleet.core.endings import Ending
@@ -31,6 +31,7 @@ from dask_fleet.core.facts import (
 from dask_fleet.core.failures import FailureMemory
 from dask_fleet.core.instance import Instance, Takeback
 from dask_fleet.core.recent import Starts, Target, Targets
+from dask_fleet.core.regret import Regret
 from dask_fleet.core.settings import Limits, Settings
 from dask_fleet.core.snapshot import Ranking, Snapshot, Wanted
 from dask_fleet.core.states import REQUESTED_STATES, State
@@ -96,6 +97,8 @@ class Fleet:
         #: When the scheduler was last told to send a departed one away.
         self._turned_away: dict[str, float] = {}
         self._wanted = Targets()
+        #: Whether the last shrink was one too early.
+        self._regret = Regret()
         self._started = Starts()
         self._ranking: Ranking | None = None
         self._next_serial = 0
@@ -146,12 +149,14 @@ class Fleet:
         by
             Who says so.
         """
-        self._wanted.note(Wanted(now, self.target.workers), self.limits.calm)
+        window = max(self.limits.calm, self._regret.keep)
+        self._wanted.note(Wanted(now, self.target.workers), window)
         self.target = Target(workers, by)
 
     def set_limits(self, limits: Limits, *, now: float) -> None:
         """Replace the limits; a new calm window is seeded with the present size."""
         self.limits = limits
+        self._regret = Regret()
         self._wanted.clear()
         self._wanted.note(Wanted(now, len(self.plan)), limits.calm)
 
@@ -186,6 +191,7 @@ class Fleet:
             turned_away=self._turned_away.copy(),
             failures=self.failures,
             wanted=tuple(self._wanted),
+            keep=self._regret.keep,
             started=tuple(self._started),
             ranking=self._ranking,
             next_serial=self._next_serial,
@@ -220,9 +226,22 @@ class Fleet:
         for command in decision.commands:
             if isinstance(command, TurnAway):
                 self._turned_away.update(dict.fromkeys(command.workers, decision.now))
+        if self.limits.calm:
+            self._learn(decision)
         if self.limits.growth is not None:
             self._started.note(decision.commands, decision.now, self.limits.growth)
         self._trim_departed()
+
+    def _learn(self, decision: Decision) -> None:
+        """Find out whether workers were let go too soon."""
+        for command in decision.commands:
+            if isinstance(command, Drain):
+                fell = [
+                    one.until for one in self._wanted if one.workers > decision.target
+                ]
+                self._regret = self._regret.shrank(max(fell, default=0), decision.now)
+            elif isinstance(command, Start):
+                self._regret = self._regret.grew(decision.now, self.limits.calm)
 
     def _forget(self, one: Instance, now: float) -> None:
         """It is over; its names are known for a while, to turn away who bears them."""

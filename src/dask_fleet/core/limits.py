@@ -143,8 +143,11 @@ def shrink_budget(wanted: int, s: Standing) -> Verdict:
 
 
 def calm_window(wanted: int, s: Standing) -> Verdict:
-    """Close nothing that was wanted within the last ``calm`` seconds."""
-    window = s.facts.limits.calm
+    """Close nothing that was wanted within the last ``calm`` seconds.
+
+    Or a little longer, if workers were missed after they had left (``regret.py``).
+    """
+    window = max(s.facts.limits.calm, s.facts.keep)
     if s.present - wanted < s.step or not window:
         return Verdict(wanted)  # nothing would leave anyhow
     recent = [
@@ -154,7 +157,9 @@ def calm_window(wanted: int, s: Standing) -> Verdict:
     ]
     if not recent:
         return Verdict(wanted)
-    allowed = min(s.present, max(one.workers for one in recent))
+    # Bounds bind here, too: a lower maximum does not wait for calm.
+    most = min(s.present, max(one.workers for one in recent), s.facts.limits.maximum)
+    allowed = max(wanted, int(most))
     reason = because(Cause.CALM, wanted=wanted, allowed=allowed, window=window)
     return Verdict(allowed, reason, min(one.until for one in recent) + window)
 

@@ -274,9 +274,11 @@ def _judge_failures(survey: Survey) -> None:
     if not memory.strikes:
         return
     patience = survey.facts.settings.patience
-    tried = (*survey.requested, *survey.lost, *survey.arrived)
-    later = [one.seen_at for one in tried if one.round > memory.round]
-    first = min((at for at in later if at is not None), default=None)
+    # One that has disappeared proves nothing: it may be dead.
+    tried = (*survey.requested, *survey.lost)
+    later = any(one.round > memory.round for one in tried)
+    lives = [one.seen_at for one in survey.arrived if one.round > memory.round]
+    first = min((at for at in lives if at is not None), default=None)
     forget_at = memory.pause_until + patience.longest_pause
     if first is not None:
         forget_at = first + patience.infancy

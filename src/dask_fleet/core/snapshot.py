@@ -93,6 +93,8 @@ class Snapshot:
         Recent starts, as far as the growth rate needs them, oldest first.
     ranking
         The last question who should leave.
+    keep
+        Seconds for which surplus is kept at least, learnt from having let go too soon.
     next_serial, round, prefix
         For the tokens of new instances and their batch.
     recallable
@@ -115,6 +117,7 @@ class Snapshot:
     wanted: tuple[Wanted, ...] = ()
     started: tuple[Started, ...] = ()
     ranking: Ranking | None = None
+    keep: float = 0.0
     next_serial: int = 0
     round: int = 0
     prefix: str = ""

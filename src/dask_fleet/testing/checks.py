@@ -98,7 +98,7 @@ class Checks:
             one = _version(facts, token)
             hopeless = facts.closing or one.state is State.LOST
             # A recall may come too late: the answer to the drain is what counts.
-            besides = {Start, Drain, Recall} if hopeless else {Recall}
+            besides: set[type] = {Start, Drain, Recall} if hopeless else {Recall}
             self._note(token, Release, besides)
             if hopeless or one.state in (State.LEAVING, State.FAILED, State.REQUESTED):
                 continue

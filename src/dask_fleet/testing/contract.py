@@ -352,7 +352,9 @@ def _check_adaptive(trial: Trial, faults: Faults) -> bool:
 def _check_default_policy(trial: Trial, faults: Faults) -> bool:
     """Work brings workers, and without work they leave."""
     cluster = trial.cluster
-    handle = cluster.adapt(minimum=0, maximum=trial.size, interval="100ms")
+    handle = cluster.adapt(
+        minimum=0, maximum=trial.size, interval="100ms", wait_count=3
+    )
     trial.settle(0)
     with trial.client() as client:
         result = client.submit(pow, 2, 6, pure=False).result(trial.timeout)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
 
 from dask_fleet.core import (
     Accepted,
@@ -209,9 +210,12 @@ def _merged(facts: list[Fact]) -> list[Fact]:
     """Put answers that say the same of several instances into one."""
     by_words: dict[object, Fact] = {}
     for fact in facts:
-        words = (type(fact), getattr(fact, "ending", getattr(fact, "detail", None)))
+        content = {one.name: getattr(fact, one.name) for one in fields(fact)}
+        tokens: tuple[str, ...] = content.pop("tokens")
+        words = (type(fact), *content.values())
+        before: tuple[str, ...] = ()
         if words in by_words:
-            tokens = (*by_words[words].tokens, *fact.tokens)  # type: ignore[union-attr]
-            fact = type(fact)(tokens, *words[1:]) if words[1] else type(fact)(tokens)
-        by_words[words] = fact
+            before = getattr(by_words[words], "tokens", ())
+        changes: dict[str, Any] = {"tokens": (*before, *tokens)}
+        by_words[words] = replace(fact, **changes)
     return list(by_words.values())
