@@ -11,7 +11,7 @@ from typing import Any
 import dask
 from distributed import Client
 
-from dask_fleet import LocalCluster
+from dask_fleet import Cluster, LocalCluster
 from dask_fleet.core import Cause
 from tests.cluster.support import LIMIT, events_of, run, until
 
@@ -48,7 +48,7 @@ def pid_of(cluster: LocalCluster, name: str) -> int:
     return pid
 
 
-def told(cluster: LocalCluster, cause: Cause) -> str:
+def told(cluster: Cluster, cause: Cause) -> str:
     """Everything that the history says for one cause."""
     return "\n".join(event.sentence for event in events_of(cluster, cause))
 

@@ -177,10 +177,11 @@ def _standing(survey: Survey) -> Standing:
     proof = facts.settings.patience.proof
     unproven = proven = 0
     proof_at: float | None = None
-    for one in (*survey.planned, *survey.requested, *survey.arrived):
+    # One that has disappeared may be on its way to be the next failure.
+    for one in (*survey.planned, *survey.requested, *survey.arrived, *survey.lost):
         if one.round <= memory.round:
             continue
-        if one.seen_at is None:
+        if one.seen_at is None or one.state is State.LOST:
             unproven += one.size
         elif facts.now >= one.seen_at + proof:
             proven += one.size
