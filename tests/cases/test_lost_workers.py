@@ -100,7 +100,7 @@ def poison() -> dict[str, Any]:
         watch = kit.Watch(cluster)
         cluster.adapt(minimum=0, maximum=2)
         # The normal one first: the scheduler blames all that a dead worker had.
-        normal = client.submit(nap, 1, 0.5)
+        normal = client.submit(nap, 1, 0.5, priority=1)
         deadly = client.submit(die)
         error = deadly.exception(timeout=bound(30))
         value = normal.result(timeout=bound(30))

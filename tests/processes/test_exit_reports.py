@@ -215,7 +215,7 @@ def test_callback_that_raises_is_no_concern_of_the_others() -> None:
         async with fork_server() as server:
             one = await server.fork(probes.sleep)
             other = await server.fork(probes.sleep)
-            one.on_exit(lambda report: 1 // 0)
+            one.on_exit(_raise)
             one.on_exit(seen.append)
             one.kill()
             other.kill()
@@ -225,3 +225,7 @@ def test_callback_that_raises_is_no_concern_of_the_others() -> None:
         return seen
 
     assert len(run(main())) == 1
+
+
+def _raise(report: ExitReport) -> None:
+    raise ZeroDivisionError

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 import dask.config
+from dask.sizeof import sizeof
 from distributed import Client, Scheduler, SchedulerPlugin, Worker
+from distributed.core import Status
 from distributed.scheduler import WorkerState
 
 from dask_fleet.scheduler import FleetPlugin
@@ -21,6 +23,12 @@ LIMIT = 60.0
 
 #: The share of memory limits that results may fill, unless a test says otherwise.
 FRACTION = 0.6
+
+#: Limits of memory are for the choice only: this process is larger than any of them.
+_NO_PAUSE = {
+    f"distributed.worker.memory.{what}": False
+    for what in ("target", "spill", "pause", "terminate")
+}
 
 _QUIET = {"dashboard": False, "dashboard_address": "127.0.0.1:0"}
 
@@ -62,7 +70,7 @@ class Eyes(SchedulerPlugin):
         self._changed.set()
 
     async def until(self, true: Callable[[], object]) -> None:
-        """Wait until something is so; whatever is not told is looked at now and then."""
+        """Wait until something is so; what is not told is looked at now and then."""
         while not true():
             self._changed.clear()
             with contextlib.suppress(asyncio.TimeoutError):
@@ -90,6 +98,9 @@ class Side:
                 **{"nthreads": 1, "memory_limit": 0, "dashboard": False, **options},
             )
             self.workers[name] = await worker
+        await self.eyes.until(
+            lambda: all(self.state(n).status is Status.running for n in names)
+        )
 
     def state(self, name: str) -> WorkerState:
         return self.scheduler.workers[self.workers[name].address]
@@ -102,15 +113,16 @@ class Side:
         """Names of the workers that the scheduler has."""
         return {str(ws.name) for ws in self.scheduler.workers.values()}
 
-    async def hold(self, name: str, nbytes: int, copies: Iterable[str] = ()) -> Any:
-        """A value of about so many bytes that only this worker holds, and copies."""
+    async def hold(self, *names: str, nbytes: int) -> Any:
+        """A value of so many bytes that only these workers hold."""
         future = await self.client.scatter(
-            b"x" * nbytes, workers=[self.address(name)], hash=False
+            b"x" * (nbytes - sizeof(b"")),
+            workers=[self.address(names[0])],
+            hash=False,
         )
-        for other in copies:
-            await self.client.replicate(
-                [future], workers=[self.address(other)], n=None
-            )
+        if names[1:]:
+            places = [self.address(name) for name in names]
+            await self.client.replicate([future], workers=places, n=len(names))
         return future
 
     def on(self, name: str, function: Callable[..., Any], *args: Any, **kw: Any) -> Any:
@@ -130,6 +142,15 @@ class Side:
         return await self.plugin.rank(
             instances, surplus, **{"fraction": FRACTION, **options}
         )
+
+    def ask(
+        self, *names: str, timeout: float | None = None, fraction: float = FRACTION
+    ) -> asyncio.Task[dict[str, str]]:
+        """Let one instance leave, in the background; it is asked when this returns."""
+        task = asyncio.ensure_future(
+            self.leave(list(names), timeout=timeout, fraction=fraction)
+        )
+        return task
 
     async def leave(
         self,
@@ -151,10 +172,11 @@ class Side:
 @contextlib.asynccontextmanager
 async def side(*names: str, **options: Any) -> AsyncIterator[Side]:
     """A scheduler with our plugin, and workers with these names."""
-    config = options.pop("config", {})
-    with dask.config.set(config):
+    with dask.config.set({**_NO_PAUSE, **options.pop("config", {})}):
         async with Scheduler(
-            protocol="inproc://", validate=True, **{**_QUIET, **options.pop("scheduler", {})}
+            protocol="inproc://",
+            validate=True,
+            **{**_QUIET, **options.pop("scheduler", {})},
         ) as scheduler:
             await scheduler.register_scheduler_plugin(FleetPlugin(), idempotent=True)
             async with Client(scheduler.address, asynchronous=True) as client:

@@ -75,7 +75,7 @@ class SchedulerSide(Protocol):
         """Why the last ranking named fewer workers than were asked for."""
 
 
-class CallFailed(Exception):
+class CallFailed(RuntimeError):
     """A call raised or did not end in time; the message says so in one line."""
 
 

@@ -52,6 +52,9 @@ def _last(control: Control) -> str:
     for reason in standing:
         if reason.cause in _TROUBLE:
             return reason.sentence
+    memory = control.fleet.failures
+    if memory.strikes:
+        return f"after {memory.strikes} failed round(s) of starts; last: {memory.last}"
     if standing:
         return standing[-1].sentence
     events = list(control.log)

@@ -8,8 +8,8 @@ remembers failures, pauses, and starts a new worker with a new name.
 from __future__ import annotations
 
 import functools
-from typing import Any
 
+from dask.utils import format_bytes
 from distributed import Nanny, Worker
 from distributed.core import Status
 
@@ -26,24 +26,41 @@ from dask_fleet.processes.worker_process import WarmWorkerProcess
 class OneLife(Nanny):
     """A nanny that closes when its worker's process has died unasked.
 
-    ``restart`` (of a client, say) still starts the worker again: that was asked for.
+    ``restart`` (of a client, say) still starts the worker again: that was asked for,
+    and the new process has the name of the old one.
     """
 
     #: How the worker's process ended, if nobody had asked for it.
     death: str | None = None
     #: Why no worker of this kind can ever start, if that is known.
     mistake: str | None = None
-    _restarting = False
+    #: Somebody is ending the worker's process at this moment.
+    _killing = False
+    #: The process that ended last was ended by somebody.
+    _was_killed = False
 
-    async def restart(self, *args: Any, **kwargs: Any) -> Any:
-        """Start the worker again, because somebody asks."""
-        self._restarting = True
+    async def kill(self, timeout: float = 5, reason: str = "nanny-kill") -> None:
+        """End the worker's process because somebody asks.
+
+        It is started again unless the nanny closes: a client's ``restart`` relies on
+        that.
+        """
+        self._killing = True
         try:
-            return await super().restart(*args, **kwargs)
+            await super().kill(timeout=timeout, reason=reason)
         finally:
-            self._restarting = False
+            self._killing = False
+
+    async def instantiate(self) -> Status:
+        """Start the worker's process; also remember why that failed."""
+        try:
+            return await super().instantiate()
+        except Exception as error:
+            self.death = f"it could not be started again: {_described(error)}"
+            raise
 
     def _on_worker_exit_sync(self, exitcode: int) -> None:
+        self._was_killed = self._killing
         if exitcode == MAIN_GUARD_EXIT:
             self.mistake = str(MainGuardError())
         super()._on_worker_exit_sync(exitcode)
@@ -52,12 +69,14 @@ class OneLife(Nanny):
         if self.status is Status.closing_gracefully:
             await self.close(reason="fleet-worker-closed")
             return
-        if self.status is not Status.running or self._restarting:
+        if self.status is not Status.running or self._was_killed:
             await super()._on_worker_exit(exitcode)
             return
         process: object = self.process
         report = process.last_exit if isinstance(process, WarmWorkerProcess) else None
         self.death = report.describe() if report else f"its process {how(exitcode)}"
+        if report and report.pid == self.memory_manager._last_terminated_pid:
+            self.death = f"{_out_of_memory(self)}; {self.death}"
         await self._unregister()
         await self.close(reason="fleet-worker-died")
 
@@ -81,11 +100,7 @@ def last_words(worker: Worker | Nanny, error: BaseException | None) -> str:
     if isinstance(worker, OneLife) and worker.mistake is not None:
         return worker.mistake
     if error is not None:
-        root = root_of(error)
-        text = str(root).strip()
-        if isinstance(root, (ProcessEnded, MainGuardError)) and text:
-            return text
-        return f"{type(root).__name__}: {text}" if text else type(root).__name__
+        return _described(error)
     if isinstance(worker, OneLife) and worker.death is not None:
         return worker.death
     return ""
@@ -95,6 +110,21 @@ def is_mistake(worker: Worker | Nanny, error: BaseException) -> bool:
     """Whether no further start can do better than one that has raised this error."""
     known = isinstance(worker, OneLife) and worker.mistake is not None
     return known or isinstance(root_of(error), MainGuardError)
+
+
+def _described(error: BaseException) -> str:
+    root = root_of(error)
+    text = str(root).strip()
+    if isinstance(root, (ProcessEnded, MainGuardError)) and text:
+        return text
+    return f"{type(root).__name__}: {text}" if text else type(root).__name__
+
+
+def _out_of_memory(nanny: Nanny) -> str:
+    manager = nanny.memory_manager
+    limit = format_bytes(manager.memory_limit or 0)
+    share = manager.memory_terminate_fraction
+    return f"out of memory: it used more than {share:.0%} of its limit of {limit}"
 
 
 def root_of(error: BaseException) -> BaseException:

@@ -237,6 +237,7 @@ class WarmWorkerProcess:
             except EOFError:
                 raise ProcessEnded(await self._report_of(process)) from None
             if isinstance(message, Failure):
+                await self._report_of(process)
                 raise message.exception()
             if isinstance(message, WorkerMade):
                 self.worker_dir = message.directory
@@ -246,8 +247,8 @@ class WarmWorkerProcess:
                 self.status = Status.running
 
     async def _report_of(self, process: ForkedProcess) -> ExitReport:
-        """Return how a process ended that has closed its channel."""
-        # It ends at this moment, unless something in it has closed the channel.
+        """Return how a process ended that has said its last word."""
+        # It ends at this moment, unless something in it holds it up.
         linger = asyncio.get_running_loop().call_later(_LINGER, process.kill)
         try:
             report = await process.wait()

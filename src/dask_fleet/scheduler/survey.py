@@ -27,7 +27,7 @@ SLICE = 0.01
 STRIDE = 2000
 
 #: A worker in one of these has not been told to leave.
-STAYING = frozenset({Status.running, Status.paused})
+STAYING = frozenset({Status.init, Status.running, Status.paused})
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,10 +49,11 @@ def answer(
     kept
         How many workers may not leave at all, by the reason.
     gentle
-        Let a driver, whose own tasks need workers, not leave as the last one.
+        Hold back those whose results find no room, and a driver, whose own tasks need
+        workers, as the last one. Otherwise whoever is chosen leaves.
     """
     choice = choose(picture.candidates, picture.shared, surplus)
-    held = _without_room(picture, choice)
+    held = _without_room(picture, choice) if gentle else []
     driver = _last_driver(picture, choice) if gentle else None
     if driver is not None:
         position = choice.leavers.index(driver)
