@@ -13,7 +13,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from dask_fleet.core import (
     AskRanking,
@@ -80,18 +80,19 @@ def test_converges_after_failed_starts(
     assert len(here.observed) == wanted
 
 
-@given(seed=seeds, size=sizes, wanted=st.lists(targets, min_size=2, max_size=6))
-def test_never_below(seed: int, size: int, wanted: list[int]) -> None:
+@given(seed=seeds, wanted=st.lists(targets, min_size=2, max_size=6))
+def test_never_below(seed: int, wanted: list[int]) -> None:
     """No worker is closed that the target still needs."""
-    here = world(seed, size)
+    here = world(seed)
     for target in wanted:
-        before = len(here.observed)
         here.scale(target)
+        # One that was withdrawn before it came may still show up for a moment.
+        before = len(here.observed & here.fleet.plan)
         end = here.now + here.luck.uniform(0, 8)
         while here.now < end:
             here.run(0.1)
-            assert len(here.observed) >= min(before, target)
-            before = len(here.observed)
+            assert len(here.observed & here.fleet.plan) >= min(before, target)
+            before = len(here.observed & here.fleet.plan)
 
 
 @given(seed=seeds, size=sizes, first=targets, then=targets)
@@ -225,12 +226,7 @@ def test_same_again_for_a_full_life() -> None:
     here.run(10.0)
     here.scale(1)
     here.run(10.0)
-    assert [command for _, command in here.commands] == [
-        Start(("0", "1"), ("0", "1")),
-        AskRanking(1, 1),
-        Drain(("1",), ("1",)),
-        Release(("1",), ("1",)),
-    ] or [type(command) for _, command in here.commands] == [
+    assert [type(command) for _, command in here.commands] == [
         Start,
         AskRanking,
         Drain,
@@ -358,14 +354,6 @@ class Anything(RuleBasedStateMachine):
     def close(self) -> None:
         self.closed = True
         self.world.close()
-
-    @invariant()
-    def bounds_hold_for_what_is_asked(self) -> None:
-        """Nobody asks for more than the maximum allows, in whole instances."""
-        if not hasattr(self, "world") or self.world.decision is None:
-            return
-        maximum = self.world.fleet.limits.maximum
-        assert self.world.decision.allowed <= maximum
 
     def teardown(self) -> None:
         """Without further faults the world comes to the target, or says why not."""
