@@ -39,13 +39,13 @@ def worker_count(name: str, value: object, *, lowest: int = 0) -> int:
     TypeError: n must be a whole number of workers, at least 0; got 2.5
     """
     problem = f"{name} must be a whole number of workers, at least {lowest}"
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        if isinstance(value, float) and value.is_integer():
-            return worker_count(name, int(value), lowest=lowest)
+    whole = isinstance(value, float) and value.is_integer()
+    if isinstance(value, bool) or not (whole or isinstance(value, Integral)):
         raise TypeError(f"{problem}; got {value!r}")
-    if value < lowest:
+    number = int(value)  # type: ignore[call-overload]
+    if number < lowest:
         raise ValueError(f"{problem}; got {value!r}")
-    return int(value)
+    return int(number)
 
 
 def worker_bound(name: str, value: object) -> float:
@@ -95,6 +95,8 @@ def byte_count(name: str, value: object) -> int:
     problem = f"{name} must be a number of bytes or like '16 GiB'"
     if isinstance(value, bool) or not isinstance(value, (str, Real)):
         raise TypeError(f"{problem}; got {value!r}")
+    if isinstance(value, str) and not value.strip():
+        raise ValueError(f"{problem}; got {value!r}")
     try:
         number = parse_bytes(value if isinstance(value, str) else int(float(value)))
     except (ValueError, OverflowError) as error:
@@ -131,7 +133,7 @@ def seconds(
         if not isinstance(value, (str, Real, timedelta)):
             raise TypeError(problem)
         number = float(parse_timedelta(value, default=unit))  # type: ignore[arg-type]
-    except (TypeError, ValueError, AttributeError, KeyError, OverflowError) as error:
+    except (TypeError, ValueError, LookupError, OverflowError) as error:
         kind = TypeError if not isinstance(value, str) else ValueError
         raise kind(f"{problem}; got {value!r}") from error
     if not math.isfinite(number) or number < 0 or (positive and number == 0):
