@@ -1,6 +1,7 @@
 """Hypothesis profiles; HYPOTHESIS_PROFILE=nightly chooses the long one."""
 
 import os
+import signal
 
 from hypothesis import settings
 
@@ -9,3 +10,9 @@ settings.register_profile(
     "nightly", parent=settings.get_profile("ordinary"), max_examples=10_000
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ordinary"))
+
+# Started in the background, a process is made to ignore these, and so are all that it
+# starts; tests that send them would wait for ever.
+for _signal in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    if signal.getsignal(_signal) is signal.SIG_IGN:
+        signal.signal(_signal, signal.SIG_DFL)

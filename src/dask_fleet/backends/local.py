@@ -290,6 +290,15 @@ class LocalCluster(Cluster):
         await super()._closed()
         self._silence.close()
 
+    @property
+    def dashboard_link(self) -> str:
+        """Where the dashboard is; on loopback where the scheduler has no address."""
+        link: str = super().dashboard_link
+        if not self.scheduler_address.startswith("inproc://"):
+            return link
+        own = self.scheduler_address.split("://")[1].split("/")[0]
+        return link.replace(own, "127.0.0.1")
+
     def default_maximum(self) -> tuple[float, str]:
         """As many workers as the cores of this machine have room for."""
         return max(1, CPU_COUNT // self._threads), (
@@ -386,9 +395,14 @@ def _sizes(
     return n_workers, threads
 
 
-def _dashboard_on(address: str | None, host: str | None) -> str | None:
-    """Bind the dashboard where the scheduler listens, unless it names a host itself."""
-    if address is not None and str(address).startswith(":"):
+def _dashboard_on(address: str | None, host: str | None) -> str:
+    """Bind the dashboard where the scheduler listens, unless it names a host itself.
+
+    Without a dashboard the scheduler still serves a page or two, on any free port.
+    """
+    if address is None:
+        address = ":0"
+    if str(address).startswith(":"):
         bare = (host or "127.0.0.1").split("://")[-1]
         return f"{bare}{address}"
     return address

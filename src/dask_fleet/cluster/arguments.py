@@ -130,9 +130,12 @@ def seconds(
     try:
         if isinstance(value, bool):
             raise TypeError(problem)
-        if not isinstance(value, (str, Real, timedelta)):
+        if isinstance(value, Real) and unit == "seconds":
+            number = float(value)
+        elif isinstance(value, (str, Real, timedelta)):
+            number = float(parse_timedelta(value, default=unit))  # type: ignore[arg-type]
+        else:
             raise TypeError(problem)
-        number = float(parse_timedelta(value, default=unit))  # type: ignore[arg-type]
     except (TypeError, ValueError, LookupError, OverflowError) as error:
         kind = TypeError if not isinstance(value, str) else ValueError
         raise kind(f"{problem}; got {value!r}") from error

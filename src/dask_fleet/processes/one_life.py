@@ -109,7 +109,8 @@ def last_words(worker: Worker | Nanny, error: BaseException | None) -> str:
 def is_mistake(worker: Worker | Nanny, error: BaseException) -> bool:
     """Whether no further start can do better than one that has raised this error."""
     known = isinstance(worker, OneLife) and worker.mistake is not None
-    return known or isinstance(root_of(error), MainGuardError)
+    # A wrong argument, most of the time: it stays wrong.
+    return known or isinstance(root_of(error), (MainGuardError, TypeError))
 
 
 def _described(error: BaseException) -> str:
