@@ -113,7 +113,7 @@ def test_a_stuck_close_is_told_of() -> None:
             cluster.stuck = {"scale_down"}
             cluster.scale(1)
             await until(cluster, lambda: len(events_of(cluster, Cause.STUCK)) >= 2)
-            assert "told to leave 2 time(s) and still there" in cluster.explain()
+            assert "told to leave 2 time(s) and not gone yet" in cluster.explain()
 
     run(main())
 

@@ -181,6 +181,8 @@ def test_a_worker_that_a_client_sends_home_is_replaced_and_is_no_failure() -> No
         async with local(n_workers=2) as cluster, client_of(cluster) as client:
             address = min(cluster.scheduler_info["workers"])
             name = cluster.scheduler_info["workers"][address]["name"]
+            # Somebody who leaves within a second of coming has not really been there.
+            await asyncio.sleep(cluster._control.fleet.settings.patience.proof)
             await client.retire_workers([address])
             await until(cluster, lambda: name not in cluster.plan)
             await cluster.wait_for_workers()

@@ -189,7 +189,7 @@ def test_the_broken_clause_is_named(kind: Any, clause: str, words: str) -> None:
 
 def test_something_left_is_named() -> None:
     with pytest.raises(ContractBroken, match=r"something is left: \['job 17'\]"):
-        check_cluster(FakeCluster, leftovers=lambda: ["job 17"], timeout=1)
+        check_cluster(FakeCluster, leftovers=lambda: ["job 17"], timeout=5)
 
 
 def test_a_cluster_that_is_none() -> None:

@@ -20,6 +20,11 @@ logger = logging.getLogger(__name__)
 ORDERLY_SHARE = 0.7
 
 
+def _is_news_at_the_end(record: logging.LogRecord) -> bool:
+    """Whoever closes a cluster knows that its results go with it."""
+    return "lose already computed" not in record.getMessage()
+
+
 class Stage(Protocol):
     """What a cluster's life is about: its hooks for the beginning and the end."""
 
@@ -132,6 +137,14 @@ class Life:
         await asyncio.shield(self._closing)
 
     async def _close(self, limit: float, last: Callable[[], Any]) -> None:
+        scheduler_log = logging.getLogger("distributed.scheduler")
+        scheduler_log.addFilter(_is_news_at_the_end)
+        try:
+            await self._close_all(limit, last)
+        finally:
+            scheduler_log.removeFilter(_is_news_at_the_end)
+
+    async def _close_all(self, limit: float, last: Callable[[], Any]) -> None:
         stage, control = self._stage, self._control
         end = time.monotonic() + limit
         stage.status = Status.closing
