@@ -15,6 +15,7 @@ from distributed.core import Status
 from distributed.scheduler import WorkerState
 
 from dask_fleet.scheduler import FleetPlugin
+from dask_fleet.scheduler.drain import Drains
 
 T = TypeVar("T")
 
@@ -50,10 +51,10 @@ class Eyes(SchedulerPlugin):
     def __init__(self) -> None:
         self._changed = asyncio.Event()
         #: How often each task went to a worker, and was computed.
-        self.started: dict[str, int] = {}
-        self.computed: dict[str, int] = {}
+        self.started: dict[Any, int] = {}
+        self.computed: dict[Any, int] = {}
         #: Which workers each task went to.
-        self.places: dict[str, list[str]] = {}
+        self.places: dict[Any, list[str]] = {}
 
     def transition(self, key: Any, start: str, finish: str, *_: Any, **kw: Any) -> None:
         if finish == "processing":
@@ -143,14 +144,28 @@ class Side:
             instances, surplus, **{"fraction": FRACTION, **options}
         )
 
-    def ask(
+    async def ask(
         self, *names: str, timeout: float | None = None, fraction: float = FRACTION
-    ) -> asyncio.Task[dict[str, str]]:
-        """Let one instance leave, in the background; it is asked when this returns."""
-        task = asyncio.ensure_future(
-            self.leave(list(names), timeout=timeout, fraction=fraction)
-        )
+    ) -> asyncio.Task[str]:
+        """Ask an instance to leave; the task gives why it stays."""
+
+        async def why() -> str:
+            reasons = await self.leave(list(names), timeout=timeout, fraction=fraction)
+            return reasons[names[0]]
+
+        task = asyncio.create_task(why())
+        await asyncio.sleep(0)
+        assert names[0] in self.drains._departures
         return task
+
+    @property
+    def drains(self) -> Drains:
+        return self.plugin._drains
+
+    @property
+    def plugins(self) -> list[str]:
+        """Names of the scheduler's plugins."""
+        return list(self.scheduler.plugins)
 
     async def leave(
         self,
@@ -161,12 +176,16 @@ class Side:
         """Let instances leave; return why each stays, once all have ended."""
         why: dict[str, str] = {}
         while left := [names for names in instances if names[0] not in why]:
-            why |= (await self.plugin._drains.leave(left, timeout, fraction))["why"]
+            why |= (await self.drains.leave(left, timeout, fraction))["why"]
         return why
 
     async def close(self) -> None:
-        for worker in self.workers.values():
-            await worker.close(timeout=5, executor_wait=False, nanny=False)
+        await asyncio.gather(
+            *(
+                worker.close(timeout=5, executor_wait=False, nanny=False)
+                for worker in self.workers.values()
+            )
+        )
 
 
 @contextlib.asynccontextmanager
@@ -185,8 +204,9 @@ async def side(*names: str, **options: Any) -> AsyncIterator[Side]:
                     await one.add(*names, **options)
                     yield one
                 finally:
-                    GATES.open_all()
                     await one.close()
+                    # Only now: what is run again must not wait at a gate of tomorrow.
+                    GATES.open_all()
 
 
 class Gates:
@@ -205,6 +225,7 @@ class Gates:
         self._gate(name).set()
 
     def open_all(self) -> None:
+        """Open all gates, and forget them and who has come to them."""
         with self._lock:
             for gate in self._gates.values():
                 gate.set()
