@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 import dask.config
-from dask.sizeof import sizeof
 from distributed import Client, Scheduler, SchedulerPlugin, Worker
 from distributed.core import Status
 from distributed.scheduler import WorkerState
@@ -117,7 +116,7 @@ class Side:
     async def hold(self, *names: str, nbytes: int) -> Any:
         """A value of so many bytes that only these workers hold."""
         future = await self.client.scatter(
-            b"x" * (nbytes - sizeof(b"")),
+            b"x" * nbytes,
             workers=[self.address(names[0])],
             hash=False,
         )
