@@ -139,7 +139,7 @@ class Side:
     async def rank(
         self, instances: Sequence[Sequence[str]], surplus: int, **options: Any
     ) -> dict[str, Any]:
-        return await self.plugin.rank(
+        return await self.plugin._rankings.rank(
             instances, surplus, **{"fraction": FRACTION, **options}
         )
 

@@ -13,6 +13,7 @@ from distributed.scheduler import TaskState, WorkerState
 
 from dask_fleet.scheduler import TAKEN_BACK, moving
 from dask_fleet.scheduler.moving import NOBODY, Takers
+from dask_fleet.scheduler.survey import is_only_with
 from tests.scheduler.support import GATES, Side, run, side, wait_at
 
 
@@ -455,11 +456,11 @@ def test_a_result_that_nobody_holds_is_nobodys_only_copy() -> None:
             kept = await one.hold("a", nbytes=1000)
             ts: TaskState = one.scheduler.tasks[kept.key]
             ws: WorkerState = one.state("a")
-            assert not moving.is_only_here(ts)
+            assert not is_only_with(ts)
             one.drains._gate.shut([ws])
-            assert moving.is_only_here(ts)
+            assert is_only_with(ts)
             kept.release()
             await one.eyes.until(lambda: not ts.who_has)
-            assert not moving.is_only_here(ts)
+            assert not is_only_with(ts)
 
     run(main())

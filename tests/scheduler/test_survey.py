@@ -12,16 +12,10 @@ from distributed.core import Status
 from distributed.protocol import pickle
 from distributed.scheduler import WorkerState
 
-from dask_fleet.scheduler import survey
+from dask_fleet.scheduler import copies, ranking, survey
+from dask_fleet.scheduler.breather import Breather
 from dask_fleet.scheduler.rank import Busyness
-from dask_fleet.scheduler.survey import (
-    Breather,
-    Picture,
-    Room,
-    find,
-    groups_of,
-    take,
-)
+from dask_fleet.scheduler.survey import Picture, Room, find, groups_of, take
 from tests.scheduler.support import FRACTION, GATES, Side, run, side, wait_at
 
 
@@ -48,10 +42,7 @@ def test_copies_elsewhere_cost_nothing() -> None:
             ]
             picture = await picture_of(one, alone("a", "b"))
             assert [c.own_bytes for c in picture.candidates] == [1000, 0]
-            assert picture.keys == [1, 0]
-            assert [(s.nbytes, s.holders) for s in picture.shared] == [
-                (300, frozenset({0, 1}))
-            ]
+            assert picture.shared == {(0, 1): 300}
             del kept
 
     run(main())
@@ -87,8 +78,7 @@ def test_copies_within_an_instance_are_one() -> None:
             kept = await one.hold("a0", "a1", nbytes=1000)
             picture = await picture_of(one, [["a0", "a1"]])
             assert picture.candidates[0].own_bytes == 1000
-            assert picture.keys == [1]
-            assert picture.shared == []
+            assert picture.shared == {}
             del kept
 
     run(main())
@@ -351,13 +341,14 @@ def test_the_loop_goes_on_while_the_picture_is_taken(
             super().__init__(0.0)
 
     monkeypatch.setattr(survey, "Breather", Hasty)
-    monkeypatch.setattr(survey, "STRIDE", 10)
+    monkeypatch.setattr(copies, "STRIDE", 10)
 
     async def main() -> None:
         async with side("a", "b") as one:
             kept = await one.client.scatter(
-                {f"k{n}": n for n in range(100)}, workers=[one.address("a")]
+                {f"k{n}": n for n in range(100)}, broadcast=True
             )
+            await one.add("c")
             turns = 0
 
             async def others() -> None:
@@ -382,5 +373,42 @@ def test_the_question_is_plain_data() -> None:
                 instances=[["a"]], surplus=1, fraction=FRACTION
             )
             assert answer == {"workers": ["a"], "detail": ""}
+
+    run(main())
+
+
+def test_a_long_answer_to_the_same_question_holds_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        async with side("a") as one:
+            kept = await one.hold("a", nbytes=100)
+            monkeypatch.setattr(ranking, "SHARE", 1e-9)
+            held = await one.rank(alone("a"), 1)
+            assert held["workers"] == []
+            kept.release()
+            await one.eyes.until(lambda: not one.state("a").has_what)
+            assert await one.rank(alone("a"), 1) == held
+            await one.add("b")
+            assert (await one.rank(alone("a", "b"), 1))["workers"] == ["a"]
+            # Who could leave, could leave: that is never remembered.
+            assert (await one.rank(alone("a"), 1))["workers"] == ["a"]
+
+    run(main())
+
+
+def test_what_everybody_has_costs_nothing_unless_everybody_leaves() -> None:
+    async def main() -> None:
+        async with side("a", "b", "c") as one:
+            kept = await one.client.scatter(b"x" * 1000, broadcast=True)
+            some = await picture_of(one, alone("a", "b"))
+            assert [c.own_bytes for c in some.candidates] == [0, 0]
+            assert some.shared == {}
+            everybody = await picture_of(one, alone("a", "b", "c"))
+            assert [c.own_bytes for c in everybody.candidates] == [0, 0, 0]
+            assert everybody.shared == {(0, 1, 2): 1000}
+            together = await picture_of(one, [["a", "b", "c"]])
+            assert [c.own_bytes for c in together.candidates] == [1000]
+            del kept
 
     run(main())

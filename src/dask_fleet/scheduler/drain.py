@@ -31,8 +31,8 @@ from distributed.scheduler import WorkerState
 from dask_fleet.scheduler.departure import Departure, DrainWatch
 from dask_fleet.scheduler.gate import STIMULUS, Gate
 from dask_fleet.scheduler.logs import fetch_logs
-from dask_fleet.scheduler.moving import Mover, is_only_here
-from dask_fleet.scheduler.survey import find
+from dask_fleet.scheduler.moving import Mover
+from dask_fleet.scheduler.survey import find, is_only_with
 
 logger = logging.getLogger(__name__)
 
@@ -266,7 +266,7 @@ def _is_empty(ws: WorkerState) -> bool:
     return (
         not ws.processing
         and not ws.actors
-        and not any(is_only_here(ts) for ts in ws.has_what)
+        and not any(is_only_with(ts) for ts in ws.has_what)
     )
 
 

@@ -24,7 +24,8 @@ from distributed.comm.core import CommClosedError
 from distributed.core import Status
 from distributed.scheduler import TaskState, WorkerState
 
-from dask_fleet.scheduler.survey import STAYING, STRIDE, Breather, Room, room_of
+from dask_fleet.scheduler.breather import STRIDE, Breather
+from dask_fleet.scheduler.survey import Room, is_only_with, only_copies, room_of
 
 STIMULUS = "fleet-retire"
 
@@ -40,19 +41,6 @@ MEASURE_AGAIN = 1.0
 
 #: Why results stay where they are if nobody works who could take them.
 NOBODY = "nobody else is there to take the only copies of its results"
-
-
-def is_only_here(ts: TaskState) -> bool:
-    """Whether a result is held, and by nobody who stays.
-
-    Actors are left out: what is held of them besides themselves are handles.
-    """
-    holders = ts.who_has
-    return (
-        bool(holders)
-        and not ts.actor
-        and not any(ws.status in STAYING for ws in holders or ())
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +172,7 @@ class Mover:
                     begin = perf_counter()
                     again = await self._look(workers, promises, drop)
                     if not promises and not again:
-                        again = await self.only_copies(workers)
+                        again = await only_copies(workers, Breather())
                         if not again:
                             return ""
                     why = await self._ask(again, promises, fraction)
@@ -197,18 +185,6 @@ class Mover:
                     self._takers.settle(promise)
         return ""
 
-    async def only_copies(self, workers: Iterable[WorkerState]) -> list[TaskState]:
-        """Return the results that nobody who stays has."""
-        found: dict[TaskState, None] = {}
-        breather = Breather()
-        for ws in workers:
-            tasks = list(ws.has_what)
-            for begin in range(0, len(tasks), STRIDE):
-                portion = tasks[begin : begin + STRIDE]
-                found.update((ts, None) for ts in portion if is_only_here(ts))
-                await breather.breathe()
-        return list(found)
-
     async def _look(
         self,
         workers: Sequence[WorkerState],
@@ -219,7 +195,7 @@ class Mover:
         again, arrived = [], []
         breather = Breather()
         for number, (ts, promise) in enumerate(list(promises.items())):
-            if not is_only_here(ts):
+            if not is_only_with(ts):
                 arrived.append(ts)
             elif promise.is_void():
                 again.append(ts)
@@ -235,7 +211,7 @@ class Mover:
     def _drop(self, workers: Iterable[WorkerState], arrived: list[TaskState]) -> None:
         for ws in workers:
             keys = [
-                ts.key for ts in arrived if ts in ws.has_what and not is_only_here(ts)
+                ts.key for ts in arrived if ts in ws.has_what and not is_only_with(ts)
             ]
             if keys and self._scheduler.workers.get(ws.address) is ws:
                 # A broken stream ends the worker; the rest follows from that.
@@ -261,7 +237,7 @@ class Mover:
         for begin in range(0, len(tasks), STRIDE):
             wanted: defaultdict[WorkerState, list[Key]] = defaultdict(list)
             for ts in tasks[begin : begin + STRIDE]:
-                if not is_only_here(ts):
+                if not is_only_with(ts):
                     continue
                 taker = self._takers.pick(ts.nbytes, fraction)
                 if taker is None:

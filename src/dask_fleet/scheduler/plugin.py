@@ -7,15 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from distributed import Scheduler, SchedulerPlugin
-from distributed.protocol import pickle
-from distributed.scheduler import WorkerState
 
 from dask_fleet.scheduler.adaptive_target import adaptive_target
 from dask_fleet.scheduler.drain import Drains
 from dask_fleet.scheduler.logs import fetch_logs
+from dask_fleet.scheduler.ranking import Rankings
 from dask_fleet.scheduler.send_away import send_away
-from dask_fleet.scheduler.survey import find, groups_of, take
-from dask_fleet.scheduler.verdict import answer
+from dask_fleet.scheduler.survey import find
 
 #: Under this name the scheduler knows the plugin; one serves all clusters.
 PLUGIN_NAME = "fleet"
@@ -34,6 +32,7 @@ class FleetPlugin(SchedulerPlugin):
     async def start(self, scheduler: Scheduler) -> None:
         """Install the handlers."""
         self._scheduler = scheduler
+        self._rankings = Rankings(scheduler)
         self._drains = Drains(scheduler)
         #: How many graphs have come in so far.
         self._graphs = 0
@@ -41,7 +40,7 @@ class FleetPlugin(SchedulerPlugin):
         self._work = asyncio.Event()
         scheduler.handlers.update(
             {
-                "fleet_rank": self.rank,
+                "fleet_rank": self._rankings.rank,
                 "fleet_leave": self._drains.leave,
                 "fleet_recall": self._drains.recall,
                 "fleet_drop": self.drop,
@@ -84,50 +83,6 @@ class FleetPlugin(SchedulerPlugin):
         return adaptive_target(
             self._scheduler, duration, offer, threads_each, memory_each
         )
-
-    async def rank(
-        self,
-        instances: Sequence[Sequence[str]],
-        surplus: int,
-        fraction: float,
-        worker_key: bytes | None = None,
-        spare_pinned: bool = False,
-        spare_actors: bool = True,
-    ) -> dict[str, Any]:
-        """Say who should leave.
-
-        Parameters
-        ----------
-        instances
-            Names of workers that may leave, an instance each.
-        surplus
-            Workers that should leave.
-        fraction
-            The share of a worker's memory limit that results may fill.
-        worker_key
-            A pickled function of a worker's state; equal keys leave together.
-        spare_pinned
-            Never name those that run a task which has left its thread pool.
-        spare_actors
-            Never name those that hold an actor: nobody can take it over.
-
-        Returns
-        -------
-        dict
-            ``workers``: names, cheapest first; ``detail``: why not more, or empty.
-        """
-        key = pickle.loads(worker_key) if worker_key is not None else None
-
-        def spare(ws: WorkerState) -> str:
-            if spare_actors and ws.actors:
-                return "it holds an actor, which nobody can take over"
-            if spare_pinned and ws.long_running:
-                return "it runs a task that may wait for others"
-            return ""
-
-        groups, kept = groups_of(self._scheduler, instances, key, spare)
-        picture = await take(self._scheduler, groups, fraction)
-        return answer(picture, surplus, kept, gentle=spare_actors).to_message()
 
     async def drop(
         self, workers: Sequence[str], logs_of: Sequence[str] = ()

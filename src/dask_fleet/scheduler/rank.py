@@ -17,8 +17,8 @@ same size. The number of workers is the highest possible in any case.
 from __future__ import annotations
 
 import heapq
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -62,23 +62,13 @@ class Candidate:
         return len(self.workers)
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """Results that the same candidates hold, and nobody who stays for sure.
+#: Positions of the candidates that hold the same results, lowest first.
+Holders = tuple[int, ...]
 
-    Parameters
-    ----------
-    nbytes
-        Their size.
-    holders
-        Positions of the candidates.
-    keys
-        How many they are.
-    """
-
-    nbytes: int
-    holders: frozenset[int]
-    keys: int = 1
+#: Bytes of results that several candidates hold, and nobody who stays for sure. Of
+#: plain tuples and numbers: the garbage collector would walk through any objects again
+#: and again, and in a large scheduler each of its walks takes seconds.
+Shared = Mapping[Holders, int]
 
 
 @dataclass(slots=True)
@@ -102,9 +92,7 @@ class Choice:
         return sum(self.costs)
 
 
-def choose(
-    candidates: Sequence[Candidate], shared: Iterable[Shared], surplus: int
-) -> Choice:
+def choose(candidates: Sequence[Candidate], shared: Shared, surplus: int) -> Choice:
     """Choose who leaves.
 
     Parameters
@@ -112,7 +100,7 @@ def choose(
     candidates
         Instances that may leave.
     shared
-        Results that only candidates hold, but several of them.
+        Bytes of results that only candidates hold, but several of them, by who.
     surplus
         Workers that should leave at most.
 
@@ -126,9 +114,9 @@ def choose(
     >>> idle, busy = Busyness.IDLE, Busyness.BUSY
     >>> three = [Candidate(("a",), busy, 0), Candidate(("b",), idle, 50),
     ...          Candidate(("c",), idle, 20)]
-    >>> choose(three, [], 1).leavers
+    >>> choose(three, {}, 1).leavers
     [2]
-    >>> choose(three, [], 3).leavers
+    >>> choose(three, {}, 3).leavers
     [2, 1, 0]
     """
     board = Board(candidates, shared)
@@ -140,12 +128,12 @@ def choose(
         if surplus <= 0 or not members:
             continue
         if len(members) <= EXHAUSTIVE and board.is_uneven(members):
-            picked = board.search(members, surplus)
+            taken = [(i, board.take(i)) for i in board.search(members, surplus)]
         else:
-            picked = board.greedy(members, surplus)
-        for index in picked:
-            choice.costs.append(board.take(index))
+            taken = board.take_cheapest(members, surplus)
+        for index, cost in taken:
             choice.leavers.append(index)
+            choice.costs.append(cost)
             surplus -= candidates[index].size
     return choice
 
@@ -159,29 +147,26 @@ class Board:
         As for :func:`choose`.
     """
 
-    def __init__(
-        self, candidates: Sequence[Candidate], shared: Iterable[Shared]
-    ) -> None:
+    def __init__(self, candidates: Sequence[Candidate], shared: Shared) -> None:
         self._candidates = candidates
-        self._shared = list(shared)
         #: Bytes that a candidate adds, given those already taken.
         self._cost = [one.own_bytes for one in candidates]
-        #: Of each shared result, how many holders are not taken yet.
-        self._open = [len(one.holders) for one in self._shared]
-        self._held: defaultdict[int, list[int]] = defaultdict(list)
-        for number, one in enumerate(self._shared):
-            for holder in one.holders:
+        self._holders = list(shared)
+        self._bytes = list(shared.values())
+        #: Of each of these, how many holders are not taken yet.
+        self._open = list(map(len, self._holders))
+        #: Of each candidate, the numbers of those that it is a holder of.
+        self._held: list[list[int]] = [[] for _ in candidates]
+        for number, holders in enumerate(self._holders):
+            for holder in holders:
                 self._held[holder].append(number)
         self._taken: set[int] = set()
-        for number in range(len(self._shared)):
-            self._charge_last(number)
 
     def _charge_last(self, number: int) -> None:
-        """Charge a result to its last holder that is not taken."""
+        """Charge what is shared to its last holder that is not taken."""
         if self._open[number] == 1:
-            one = self._shared[number]
-            last = next(h for h in one.holders if h not in self._taken)
-            self._cost[last] += one.nbytes
+            last = next(h for h in self._holders[number] if h not in self._taken)
+            self._cost[last] += self._bytes[number]
 
     def cost(self, index: int) -> int:
         """Return the bytes that a candidate would add now."""
@@ -235,46 +220,43 @@ class Board:
         for index, bit in bit_of.items():
             table[bit] += self._candidates[index].own_bytes
         for number in {number for index in members for number in self._held[index]}:
-            left = self._shared[number].holders - self._taken
+            left = set(self._holders[number]) - self._taken
             if left <= bit_of.keys():
-                table[sum(bit_of[index] for index in left)] += self._shared[
-                    number
-                ].nbytes
+                choice = sum(bit_of[index] for index in left)
+                table[choice] += self._bytes[number]
         for bit in bit_of.values():
             for choice in range(len(table)):
                 if choice & bit:
                     table[choice] += table[choice ^ bit]
         return table
 
-    def greedy(self, members: Sequence[int], surplus: int) -> list[int]:
-        """Take who adds least per worker, again and again; pass over who is too large.
+    def take_cheapest(
+        self, members: Sequence[int], surplus: int
+    ) -> list[tuple[int, int]]:
+        """Take who adds least per worker, again and again; return who, and the bytes.
 
-        Costs only grow while others are taken, so an entry of the heap whose cost is
-        out of date is put back with the new one. Nobody is taken that would leave a
-        gap which the others cannot fill.
+        Those that are too large are passed over. Costs only grow while others are
+        taken, so an entry of the heap whose cost is out of date is put back with the
+        new one. Nobody is taken that would leave a gap which the others cannot fill.
         """
-        trial = Board(self._candidates, self._shared)
-        for index in self._taken:
-            trial.take(index)
         sizes = Counter(self._candidates[index].size for index in members)
         left = _largest_sum(sizes, surplus)
-        heap = [trial._entry(index) for index in members]
+        heap = [self._entry(index) for index in members]
         heapq.heapify(heap)
-        picked = []
+        taken = []
         while left:
             entry = heapq.heappop(heap)
             index = entry[-1]
-            if entry != (fresh := trial._entry(index)):
+            if entry != (fresh := self._entry(index)):
                 heapq.heappush(heap, fresh)
                 continue
             size = self._candidates[index].size
             sizes[size] -= 1
             if size > left or _largest_sum(sizes, left - size) < left - size:
                 continue
-            trial.take(index)
-            picked.append(index)
+            taken.append((index, self.take(index)))
             left -= size
-        return picked
+        return taken
 
     def _entry(self, index: int) -> tuple[float, int, int]:
         one = self._candidates[index]

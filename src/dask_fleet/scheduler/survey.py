@@ -8,26 +8,20 @@ at the worker itself.
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from time import perf_counter
 
 from distributed import Scheduler
 from distributed.core import Status
 from distributed.scheduler import TaskState, WorkerState
 
-from dask_fleet.scheduler.rank import Busyness, Candidate, Shared
+from dask_fleet.scheduler.breather import STRIDE, Breather
+from dask_fleet.scheduler.copies import STAYING, Copies
+from dask_fleet.scheduler.rank import Busyness, Candidate, Holders
 
-#: The event loop is given back after so many seconds of work.
-SLICE = 0.01
-
-#: So many keys are looked at between two looks at the clock.
-STRIDE = 2000
-
-#: A worker in one of these has not been told to leave.
-STAYING = frozenset({Status.init, Status.running, Status.paused})
+#: So many candidates and shared results make a choice long.
+LARGE = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +85,7 @@ class Picture:
     candidates
         Instances that may leave.
     shared
-        Results that only candidates hold, several of them.
-    keys
-        Of each candidate, how many results only it holds.
+        Bytes of results that only candidates hold, several of them, by who.
     room
         Of each candidate, the room that it takes along.
     stays
@@ -104,11 +96,15 @@ class Picture:
     """
 
     candidates: list[Candidate] = field(default_factory=list)
-    shared: list[Shared] = field(default_factory=list)
-    keys: list[int] = field(default_factory=list)
+    shared: dict[Holders, int] = field(default_factory=dict)
     room: list[Room] = field(default_factory=list)
     stays: Room = field(default_factory=Room)
     keepers: int = 0
+
+    @property
+    def is_large(self) -> bool:
+        """Choosing from it takes more than a few milliseconds."""
+        return len(self.candidates) + len(self.shared) > LARGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,20 +121,6 @@ class Group:
 
     names: tuple[str, ...]
     states: tuple[WorkerState, ...]
-
-
-class Breather:
-    """Gives the event loop back whenever a slice of time is used up."""
-
-    def __init__(self, length: float = SLICE) -> None:
-        self._length = length
-        self._end = perf_counter() + length
-
-    async def breathe(self) -> None:
-        """Give the loop a turn, if it is time."""
-        if perf_counter() >= self._end:
-            await asyncio.sleep(0)
-            self._end = perf_counter() + self._length
 
 
 def find(scheduler: Scheduler, name: str) -> WorkerState | None:
@@ -253,88 +235,74 @@ async def take(
     fraction
         The share of a worker's memory limit that results may fill.
     """
-    home = {ws: index for index, group in enumerate(groups) for ws in group.states}
-    picture = Picture()
     breather = Breather()
-    await _look_at_the_others(scheduler, home, fraction, picture, breather)
-    shared: defaultdict[frozenset[int], list[int]] = defaultdict(lambda: [0, 0])
-    for group in groups:
-        own, keys = 0, 0
-        for ws in group.states:
-            tasks = list(ws.has_what)
-            for begin in range(0, len(tasks), STRIDE):
-                for ts in tasks[begin : begin + STRIDE]:
-                    # The common case first: this worker holds the only copy.
-                    if len(ts.who_has or ()) == 1:
-                        own += ts.nbytes
-                        keys += 1
-                        continue
-                    holders = _only_holders(ts, home)
-                    if len(holders) == 1:
-                        # Counted once, though several workers of the group have it.
-                        if _first_in(ts, home) is ws:
-                            own += ts.nbytes
-                            keys += 1
-                    elif holders and _first_in(ts, home) is ws:
-                        entry = shared[holders]
-                        entry[0] += ts.nbytes
-                        entry[1] += 1
-                await breather.breathe()
+    # By address: a worker's own hash is slow.
+    home = {
+        ws.address: index for index, group in enumerate(groups) for ws in group.states
+    }
+    others = [ws for ws in scheduler.workers.values() if ws.address not in home]
+    picture = Picture(
+        stays=room_of(others, fraction) - await _on_their_way(others, breather),
+        keepers=sum(ws.status is Status.running for ws in others),
+    )
+    copies = Copies(scheduler, [group.states for group in groups], home)
+    await copies.count(breather)
+    picture.shared = copies.shared
+    for index, group in enumerate(groups):
+        tasks = sum(len(ws.processing) for ws in group.states)
+        busyness = busyness_of(group.states)
         picture.candidates.append(
-            Candidate(
-                group.names,
-                busyness_of(group.states),
-                own,
-                sum(len(ws.processing) for ws in group.states),
-            )
+            Candidate(group.names, busyness, copies.own[index], tasks)
         )
-        picture.keys.append(keys)
         picture.room.append(room_of(group.states, fraction))
         picture.stays += picture.room[-1]
-        await breather.breathe()
-    picture.shared = [
-        Shared(nbytes, holders, keys) for holders, (nbytes, keys) in shared.items()
-    ]
     return picture
 
 
-async def _look_at_the_others(
-    scheduler: Scheduler,
-    home: dict[WorkerState, int],
-    fraction: float,
-    picture: Picture,
-    breather: Breather,
-) -> None:
-    """Look at those who stay for sure and at those who are leaving already."""
-    others = [ws for ws in scheduler.workers.values() if ws not in home]
-    picture.stays = room_of(others, fraction)
-    picture.keepers = sum(ws.status is Status.running for ws in others)
-    on_their_way: set[TaskState] = set()
+async def _on_their_way(others: Iterable[WorkerState], breather: Breather) -> Room:
+    """Sum up what those who are leaving already have not handed over yet."""
+    found: set[TaskState] = set()
     for ws in others:
-        if ws.status in STAYING:
-            continue
-        for number, ts in enumerate(list(ws.has_what)):
-            if not any(holder.status in STAYING for holder in ts.who_has or ()):
-                on_their_way.add(ts)
-            if not number % STRIDE:
-                await breather.breathe()
-    picture.stays -= Room(float(sum(ts.nbytes for ts in on_their_way)))
+        if ws.status not in STAYING:
+            found.update(await only_copies([ws], breather))
+    return Room(float(sum(ts.nbytes for ts in found)))
 
 
-def _only_holders(ts: TaskState, home: dict[WorkerState, int]) -> frozenset[int]:
-    """Return the groups that hold a result; none if somebody who stays has it.
+async def only_copies(
+    workers: Iterable[WorkerState],
+    breather: Breather,
+    leaving: Container[WorkerState] = (),
+) -> list[TaskState]:
+    """Return the results of some workers that nobody who stays has.
 
-    Holders that are about to leave already do not count: nobody should rely on them.
+    Parameters
+    ----------
+    workers
+        Whose results.
+    breather
+        Gives the event loop its turns.
+    leaving
+        Who will not stay, besides those who are leaving already.
     """
-    holders = set()
-    for ws in ts.who_has or ():
-        if ws in home:
-            holders.add(home[ws])
-        elif ws.status in STAYING:
-            return frozenset()
-    return frozenset(holders)
+    found: dict[TaskState, None] = {}
+    for ws in workers:
+        tasks = list(ws.has_what)
+        for begin in range(0, len(tasks), STRIDE):
+            for ts in tasks[begin : begin + STRIDE]:
+                if is_only_with(ts, leaving):
+                    found[ts] = None
+            await breather.breathe()
+    return list(found)
 
 
-def _first_in(ts: TaskState, home: dict[WorkerState, int]) -> WorkerState | None:
-    """Return one of the candidates' workers that hold a result, always the same."""
-    return next((ws for ws in ts.who_has or () if ws in home), None)
+def is_only_with(ts: TaskState, leaving: Container[WorkerState] = ()) -> bool:
+    """Whether a result is held, and by nobody who stays.
+
+    Actors are left out: what is held of them besides themselves are handles.
+    """
+    holders = ts.who_has
+    return (
+        bool(holders)
+        and not ts.actor
+        and not any(ws.status in STAYING and ws not in leaving for ws in holders or ())
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from dask.utils import format_bytes
 
@@ -16,28 +15,26 @@ NAMED = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """Who should leave, and why not more.
+class Verdict:
+    """Who should leave, and who is held back.
 
     Parameters
     ----------
-    workers
-        Names, cheapest first, whole groups together.
-    detail
-        Why fewer than asked for; empty if as many.
+    leavers
+        Positions of candidates, cheapest first.
+    held
+        Positions of those whose results find no room elsewhere.
+    driver
+        Position of one that must stay because else nobody would take the tasks that it
+        may wait for; ``None`` if there is none.
     """
 
-    workers: tuple[str, ...]
-    detail: str
-
-    def to_message(self) -> dict[str, Any]:
-        """Return it as plain data."""
-        return {"workers": list(self.workers), "detail": self.detail}
+    leavers: tuple[int, ...]
+    held: tuple[int, ...] = ()
+    driver: int | None = None
 
 
-def answer(
-    picture: Picture, surplus: int, kept: Mapping[str, int], *, gentle: bool = True
-) -> Answer:
+def judge(picture: Picture, surplus: int, *, gentle: bool = True) -> Verdict:
     """Choose who leaves; hold back those whose results would not fit elsewhere.
 
     Parameters
@@ -46,32 +43,60 @@ def answer(
         The state it is made from.
     surplus
         Workers that should leave.
-    kept
-        How many workers may not leave at all, by the reason.
     gentle
         Hold back those whose results find no room, and a driver, whose own tasks need
         workers, as the last one. Otherwise whoever is chosen leaves.
     """
     choice = choose(picture.candidates, picture.shared, surplus)
-    held = _without_room(picture, choice) if gentle else []
-    driver = _last_driver(picture, choice) if gentle else None
-    if driver is not None:
-        position = choice.leavers.index(driver)
-        del choice.leavers[position], choice.costs[position]
-    names = tuple(
-        name for index in choice.leavers for name in picture.candidates[index].workers
-    )
+    if not gentle:
+        return Verdict(tuple(choice.leavers))
+    held = _without_room(picture, choice)
+    driver = _last_driver(picture, choice)
+    leavers = tuple(index for index in choice.leavers if index != driver)
+    return Verdict(leavers, tuple(held), driver)
+
+
+def names_of(picture: Picture, indices: tuple[int, ...]) -> tuple[str, ...]:
+    """Return the names of the workers of some candidates."""
+    return tuple([name for i in indices for name in picture.candidates[i].workers])
+
+
+def why_not_more(
+    picture: Picture,
+    verdict: Verdict,
+    surplus: int,
+    kept: Mapping[str, int],
+    keys: int,
+    nbytes: int,
+) -> str:
+    """Say why fewer leave than should; empty if as many do.
+
+    Parameters
+    ----------
+    picture, verdict
+        The state, and what followed from it.
+    surplus
+        Workers that should leave.
+    kept
+        How many workers may not leave at all, by the reason.
+    keys, nbytes
+        Results that those who are held have alone.
+    """
     reasons = []
-    if held:
-        reasons.append(_held_for_memory(picture, choice, held))
-    if driver is not None:
+    if verdict.held:
+        who = _named(names_of(picture, verdict.held))
         reasons.append(
-            "a task that may wait for others runs on "
-            f"{_named(picture.candidates[driver].workers)}, and nobody else would work"
+            f"{keys} key(s) with {format_bytes(nbytes)} on {who} have no room "
+            "elsewhere; they leave once these are released or others have room"
         )
-    if len(names) < surplus:
+    if verdict.driver is not None:
+        who = _named(picture.candidates[verdict.driver].workers)
+        reasons.append(
+            f"a task that may wait for others runs on {who}, and nobody else would work"
+        )
+    if len(names_of(picture, verdict.leavers)) < surplus:
         reasons += [f"{count} cannot leave: {why}" for why, count in kept.items()]
-    return Answer(names, "; ".join(reasons))
+    return "; ".join(reasons)
 
 
 def _without_room(picture: Picture, choice: Choice) -> list[int]:
@@ -120,22 +145,6 @@ def _last_driver(picture: Picture, choice: Choice) -> int | None:
             if picture.candidates[index].busyness is Busyness.PINNED
         ),
         None,
-    )
-
-
-def _held_for_memory(picture: Picture, choice: Choice, held: list[int]) -> str:
-    """Say how many keys, bytes and workers wait for what."""
-    names = tuple(name for index in held for name in picture.candidates[index].workers)
-    gone, all_gone = set(choice.leavers), {*choice.leavers, *held}
-    keys = sum(picture.keys[index] for index in held)
-    nbytes = sum(picture.candidates[index].own_bytes for index in held)
-    for one in picture.shared:
-        if one.holders <= all_gone and not one.holders <= gone:
-            keys += one.keys
-            nbytes += one.nbytes
-    return (
-        f"{keys} key(s) with {format_bytes(nbytes)} on {_named(names)} have no room "
-        "elsewhere; they leave once these are released or others have room"
     )
 
 
