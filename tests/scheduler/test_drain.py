@@ -12,6 +12,7 @@ from distributed.core import Status
 from distributed.scheduler import KilledWorker
 
 from dask_fleet.scheduler import TAKEN_BACK
+from dask_fleet.scheduler.moving import NOBODY
 from tests.scheduler.support import GATES, Side, run, side, wait_at
 
 #: Every ready task goes to a worker at once, so that there is something to ask back.
@@ -140,6 +141,24 @@ def test_if_everybody_leaves_unbegun_tasks_wait_for_others_to_come() -> None:
             assert await leaving == ""
             await one.add("b")
             assert await waiting == 2
+
+    run(main())
+
+
+def test_if_everybody_leaves_tasks_with_a_preference_are_run_first() -> None:
+    """The scheduler would keep them for the worker that they name, for ever."""
+
+    async def main() -> None:
+        async with side("a", config=NO_QUEUE) as one:
+            running = one.on("a", wait_at, "gate")
+            await begun(one, "gate")
+            waiting = one.on("a", add, 1)
+            await one.eyes.until(lambda: len(one.state("a").processing) == 2)
+            leaving = await one.ask("a")
+            GATES.open("gate")
+            assert await waiting == 2
+            assert await leaving == NOBODY
+            del running
 
     run(main())
 

@@ -45,6 +45,10 @@ def _health(control: Control) -> Health:
 _TROUBLE = (Cause.BREAKER, Cause.PAUSE, Cause.HELD, Cause.WAITING_FOR_SCHEDULER)
 
 
+#: How the sentence begins that somebody is held.
+_HELD = Cause.HELD.template.partition("{")[0]
+
+
 def _last(control: Control) -> str:
     if control.failure is not None:
         return f"the cluster has failed: {control.failure}"
@@ -81,6 +85,10 @@ def with_figures(text: str, state: FleetState) -> str:
     >>> state = FleetState("manual", "running", 3, 3, 3, 1, None, None, "ok", "")
     >>> with_figures("LocalCluster('a', workers=1)", state)
     "LocalCluster('a', workers=1, target=3)"
+    >>> state = FleetState("manual", "running", 0, 0, 1, 1, None, None, "ok",
+    ...                    "held: 1 worker(s) above the target stay: 2 key(s) ...")
+    >>> with_figures("LocalCluster('a', workers=1)", state)[29:]
+    'target=0, held: 1 worker(s) above the target stay: 2 key(s) ...)'
     """
     more = ""
     if state.status == "running" and state.target != state.observed:
@@ -89,6 +97,8 @@ def with_figures(text: str, state: FleetState) -> str:
         more += ", adaptive"
     if state.health != "ok":
         more += f", {state.health}: {state.last}"
+    elif state.last.startswith(_HELD):
+        more += f", {state.last}"
     return f"{text[:-1]}{more})"
 
 

@@ -223,4 +223,8 @@ class Gate:
         valid = scheduler.valid_workers(ts)
         if valid is None:
             return True
-        return bool(valid & scheduler.running) or ts.loose_restrictions
+        # A preference counts for nothing only while somebody is there: a task that
+        # waits for a worker is never given to others than those it names.
+        return bool(valid & scheduler.running or ts.loose_restrictions) and bool(
+            scheduler.running
+        )

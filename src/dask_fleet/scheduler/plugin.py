@@ -120,8 +120,9 @@ class FleetPlugin(SchedulerPlugin):
             "tasks": sum(len(ws.processing) for ws in states),
         }
         for ws in states:
+            # Not told to close: it would wait for its threads. It is ended in a moment.
             await self._scheduler.remove_worker(
-                ws.address, stimulus_id="fleet-drop", expected=True, close=True
+                ws.address, stimulus_id="fleet-drop", expected=True, close=False
             )
         return {"lost": report, "logs": logs}
 
