@@ -504,6 +504,7 @@ class Control:
         return replace(
             facts,
             target=target,
+            names=self.fleet.names_ahead(target, facts.now),
             limits=self._own_limits,
             failures=facts.failures.cleared(),
             wanted=(),

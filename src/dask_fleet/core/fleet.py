@@ -30,6 +30,7 @@ from dask_fleet.core.facts import (
 )
 from dask_fleet.core.failures import FailureMemory
 from dask_fleet.core.instance import Instance, Takeback
+from dask_fleet.core.naming import Named, Namer
 from dask_fleet.core.recent import Starts, Target, Targets
 from dask_fleet.core.regret import Regret
 from dask_fleet.core.settings import Limits, Settings
@@ -83,6 +84,10 @@ class Fleet:
         self.failures = FailureMemory()
         self.closing = False
         self._prefix = prefix
+        #: Names new instances; serials do, if it is ``None``.
+        self.namer: Namer | None = None
+        #: Tokens of those that somebody chose to leave.
+        self._dismissed: set[str] = set()
         #: The scheduler's side can take a drain back.
         self.recallable = recallable
         #: Every instance that is not over, in the order of planning.
@@ -160,6 +165,60 @@ class Fleet:
         self._wanted.clear()
         self._wanted.note(Wanted(now, len(self.plan)), limits.calm)
 
+    def dismiss(self, tokens: Iterable[str], *, now: float) -> None:
+        """Let certain instances go before all others, and without replacement.
+
+        Parameters
+        ----------
+        tokens
+            Those that are not present are passed over.
+        now
+            Seconds.
+        """
+        found = (self._instances.get(token) for token in set(tokens) - self._dismissed)
+        chosen = [one for one in found if one is not None and one.is_present]
+        self._dismissed.update(one.token for one in chosen)
+        fewer = sum(one.size for one in chosen)
+        self.set_target(max(0, self.target.workers - fewer), now=now)
+
+    def rename(self, token: str, workers: tuple[str, ...]) -> None:
+        """Note what the workers of a planned instance are really called.
+
+        Parameters
+        ----------
+        token
+            One whose start was not answered yet.
+        workers
+            As many names as before.
+        """
+        for one in self._of((token,), State.PLANNED):
+            for name in one.workers:
+                self._homes.pop(name, None)
+            self._homes.update(dict.fromkeys(workers, token))
+            self._put(replace(one, workers=workers))
+
+    def names_ahead(self, target: int, now: float) -> tuple[Named, ...]:
+        """Return names for as many instances as a target may need, if they are given.
+
+        Parameters
+        ----------
+        target
+            Workers.
+        now
+            Seconds.
+        """
+        if self.namer is None or self.closing:
+            return ()
+        wanted = int(min(max(target, self.limits.minimum), self.limits.maximum))
+        # A decision first finds out who is over; whoever may be does not count here.
+        patience = self.settings.deadlines.start_fail
+        certain = sum(
+            one.size
+            for one in self._instances.values()
+            if one.token not in self._endings and one.is_certain(now, patience)
+        )
+        return self.namer.ahead(wanted - certain) if wanted > certain else ()
+
     def forgive(self) -> None:
         """Forget failed starts: somebody asks anew."""
         self.failures = self.failures.cleared()
@@ -197,6 +256,8 @@ class Fleet:
             next_serial=self._next_serial,
             round=self._round,
             prefix=self._prefix,
+            names=self.names_ahead(self.target.workers, now),
+            dismissed=frozenset(self._dismissed),
             recallable=self.recallable,
             closing=self.closing,
         )
@@ -231,6 +292,8 @@ class Fleet:
         if self.limits.growth is not None:
             self._started.note(decision.commands, decision.now, self.limits.growth)
         self._trim_departed()
+        if self.namer is not None:
+            self.namer.settle(decision.planned, self._instances)
 
     def _learn(self, decision: Decision) -> None:
         """Find out whether workers were let go too soon."""
@@ -247,6 +310,7 @@ class Fleet:
         """It is over; its names are known for a while, to turn away who bears them."""
         self._endings.pop(one.token, None)
         self._instances.pop(one.token, None)
+        self._dismissed.discard(one.token)
         # The scheduler may take a moment to notice the end of one that it has seen.
         grace = 0.0 if one.seen_at is None else self.settings.deadlines.ask_again
         for name in one.workers:

@@ -8,7 +8,10 @@ from dask_fleet.core.causes import Cause
 from dask_fleet.core.commands import Recall, Start
 from dask_fleet.core.draft import Draft, names_of, tokens_of
 from dask_fleet.core.instance import Instance, Takeback
+from dask_fleet.core.naming import Named
+from dask_fleet.core.snapshot import Snapshot
 from dask_fleet.core.states import State
+from dask_fleet.core.survey import workers_in
 
 
 def grow(draft: Draft, missing: int) -> None:
@@ -40,23 +43,37 @@ def grow(draft: Draft, missing: int) -> None:
 def _plan(draft: Draft, missing: int, asked_at: float | None) -> list[Instance]:
     """Plan whole instances, as many as hold what is missing."""
     facts = draft.facts
-    size, now, round = facts.settings.workers_per_instance, facts.now, facts.round + 1
-    first = facts.next_serial
+    now, round, serial = facts.now, facts.round + 1, facts.next_serial
     story = (now, State.PLANNED.value, "")
     new = []
+    for token, workers in _named(facts, missing):
+        one = Instance(
+            token, workers, serial, round, State.PLANNED, now, asked_at, story=story
+        )
+        new.append(one)
+        serial += 1
+    draft.survey.changed.update({one.token: one for one in new})
+    draft.planned = len(new)
+    draft.gained += workers_in(new)
+    return new
+
+
+def _named(facts: Snapshot, missing: int) -> list[Named]:
+    """Name the fewest instances that hold what is missing."""
+    named: list[Named] = []
+    for one in facts.names:
+        if missing <= 0:
+            return named
+        named.append(one)
+        missing -= len(one[1])
+    size, first = facts.settings.workers_per_instance, facts.next_serial + len(named)
     for serial in range(first, first + math.ceil(missing / size)):
         token = f"{facts.prefix}{serial}"
         workers = (
             (token,) if size == 1 else tuple([f"{token}-{i}" for i in range(size)])
         )
-        one = Instance(
-            token, workers, serial, round, State.PLANNED, now, asked_at, story=story
-        )
-        new.append(one)
-    draft.survey.changed.update({one.token: one for one in new})
-    draft.planned = len(new)
-    draft.gained += size * len(new)
-    return new
+        named.append((token, workers))
+    return named
 
 
 def _recall(draft: Draft, missing: int) -> int:

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dask_fleet.core.instance import Instance
-from dask_fleet.core.survey import Survey
+from dask_fleet.core.survey import Survey, workers_in
 
 
 @dataclass(slots=True)
@@ -53,8 +53,15 @@ def without_arrived(survey: Survey, surplus: int) -> Leavers:
     surplus
         Workers above what is allowed.
     """
-    leavers = Leavers(surplus=surplus)
-    newest = sorted(survey.planned, key=_newest_first)
+    chosen = survey.facts.dismissed
+    # What was chosen by name and has arrived is not spared for somebody else's sake.
+    reserved = min(surplus, workers_in(_dismissed(survey))) if chosen else 0
+    leavers = Leavers(surplus=surplus - reserved)
+
+    def first(one: Instance) -> tuple[bool, int]:
+        return (one.token not in chosen, -one.serial)
+
+    newest = sorted(survey.planned, key=first)
     for one in newest:
         if one.asked_at is None and one.size <= leavers.surplus:
             leavers.unasked.append(one)
@@ -62,13 +69,20 @@ def without_arrived(survey: Survey, surplus: int) -> Leavers:
     for one in newest:
         if one.asked_at is not None and one.size <= leavers.surplus:
             leavers.surplus -= one.size
-    waiting = sorted(survey.requested, key=_newest_first)
+    waiting = sorted(survey.requested, key=first)
     lost = [] if survey.silent else sorted(survey.lost, key=_longest_first)
     for one in (*waiting, *lost):
         if one.size <= leavers.surplus:
             leavers.withdrawn.append(one)
             leavers.surplus -= one.size
+    leavers.surplus += reserved
     return leavers
+
+
+def _dismissed(survey: Survey) -> list[Instance]:
+    """Return the arrived ones that somebody chose to leave."""
+    chosen = survey.facts.dismissed
+    return [one for one in survey.arrived if one.token in chosen] if chosen else []
 
 
 def cheapest_arrived(
@@ -102,6 +116,7 @@ def cheapest_arrived(
 def _by_cost(survey: Survey, ranked: Iterable[str]) -> list[Instance]:
     """Return the instances that may go: an instance costs what its last worker does."""
     home = {name: one for one in survey.arrived for name in one.workers}
+    ranked = (*(name for one in _dismissed(survey) for name in one.workers), *ranked)
     open_names: dict[str, int] = {}
     may_go = []
     for name in dict.fromkeys(ranked):
@@ -127,10 +142,6 @@ def _by_cost(survey: Survey, ranked: Iterable[str]) -> list[Instance]:
 
 def _kept_at(one: Instance) -> float:
     return -math.inf if one.trouble.kept_at is None else one.trouble.kept_at
-
-
-def _newest_first(one: Instance) -> int:
-    return -one.serial
 
 
 def _longest_first(one: Instance) -> tuple[float, int]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from dask_fleet.core.endings import Ending
 from dask_fleet.core.failures import FailureMemory
 from dask_fleet.core.instance import Instance
+from dask_fleet.core.naming import Named
 from dask_fleet.core.settings import Limits, Settings
 
 
@@ -97,6 +98,11 @@ class Snapshot:
         Seconds for which surplus is kept at least, learnt from having let go too soon.
     next_serial, round, prefix
         For the tokens of new instances and their batch.
+    names
+        Tokens and worker names of the instances that come next, if somebody names
+        them; serials are used for those beyond.
+    dismissed
+        Tokens of instances that somebody chose to leave: they go first.
     recallable
         The scheduler's side can take a drain back.
     closing
@@ -121,5 +127,7 @@ class Snapshot:
     next_serial: int = 0
     round: int = 0
     prefix: str = ""
+    names: tuple[Named, ...] = ()
+    dismissed: frozenset[str] = frozenset()
     recallable: bool = False
     closing: bool = False
