@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import isawaitable
 from typing import Any, Literal
 
@@ -48,6 +48,8 @@ class AdaptiveOptions:
         Replaces the cluster's own policy.
     worker_key
         Groups workers that must leave together.
+    workers_to_close
+        Replaces the cluster's own choice of who leaves.
     shortest_calm
         Seconds; the calm window is not shorter. To look more often is no wish for
         less calm: as long as no ``wait_count`` is given, the window that is configured
@@ -62,7 +64,7 @@ class AdaptiveOptions:
     hurries: bool = False
     target: TargetFunction | None = None
     worker_key: Callable[[Any], Hashable] | None = None
-
+    workers_to_close: Callable[[int], Awaitable[list[str]]] | None = None
     shortest_calm: float = 0.0
 
     @property
@@ -140,6 +142,8 @@ class AdaptHandle:
         One question for the target, and one scaling to it.
     stopped
         Told when it stops, with the reason.
+    changed
+        Told when its options were changed.
     """
 
     def __init__(
@@ -147,10 +151,12 @@ class AdaptHandle:
         options: AdaptiveOptions,
         step: Callable[[], Awaitable[None]],
         stopped: Callable[[AdaptHandle, str], None],
+        changed: Callable[[AdaptHandle], None] | None = None,
     ) -> None:
         self.options = options
         self._step = step
         self._stopped = stopped
+        self._changed = changed
         self._state: Literal["starting", "running", "stopped"] = "starting"
         #: One step at a time: a slow target function makes the next ones wait.
         self._stepping = False
@@ -162,15 +168,28 @@ class AdaptHandle:
         """Whether it is at work."""
         return self._state
 
+    def _change(self, **options: Any) -> None:
+        self.options = replace(self.options, **options)
+        if self._changed is not None:
+            self._changed(self)
+
     @property
     def minimum(self) -> int:
-        """Lower bound, in workers."""
+        """Lower bound, in workers. May be set while it is at work."""
         return self.options.minimum
+
+    @minimum.setter
+    def minimum(self, value: int) -> None:
+        self._change(minimum=worker_count("minimum", value))
 
     @property
     def maximum(self) -> float:
-        """Upper bound, in workers; may be infinite."""
+        """Upper bound, in workers; may be infinite. May be set while it is at work."""
         return self.options.maximum
+
+    @maximum.setter
+    def maximum(self, value: float) -> None:
+        self._change(maximum=worker_bound("maximum", value))
 
     @property
     def interval(self) -> float:
@@ -199,6 +218,10 @@ class AdaptHandle:
         self._state = "running"
         callback.start()
         self._first = asyncio.ensure_future(self.step())
+
+    async def adapt(self) -> None:
+        """Ask for the target now and scale to it, not only at the next interval."""
+        await self.step()
 
     async def step(self) -> None:
         """Ask for the target once and scale to it, unless a step is under way."""

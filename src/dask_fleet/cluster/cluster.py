@@ -21,6 +21,7 @@ from tornado.ioloop import IOLoop
 from dask_fleet.cluster import names, view
 from dask_fleet.cluster.adaptive import (
     AdaptHandle,
+    AdaptiveOptions,
     TargetError,
     TargetFunction,
     ask,
@@ -30,10 +31,13 @@ from dask_fleet.cluster.arguments import described, flag, seconds, worker_count
 from dask_fleet.cluster.awaitables import After
 from dask_fleet.cluster.config import configured_seconds
 from dask_fleet.cluster.control import Control
+from dask_fleet.cluster.direct import allow_calls
 from dask_fleet.cluster.errors import ClosedError, StartError
 from dask_fleet.cluster.exit import close_at_exit
 from dask_fleet.cluster.hooks import Refusals, WorkerReport
+from dask_fleet.cluster.legacy import LegacyHandle, LegacyPolicy, checked_class
 from dask_fleet.cluster.life import Life
+from dask_fleet.cluster.performer import Manager
 from dask_fleet.cluster.scheduler_link import Leaving, TargetQuestion
 from dask_fleet.cluster.scheduler_side import forced
 from dask_fleet.cluster.units import lower_bound, upper_bound, workers_for
@@ -120,8 +124,11 @@ class Cluster(BaseCluster):
         self._wait = wait
         self._info: dict[str, Any] = {"workers": {}}
         polls = type(self).poll is not Cluster.poll
+        manager = self._manager()
+        if manager is self:
+            allow_calls(self)
         self._control = Control(
-            self,
+            manager,
             self.workers_per_instance,
             limits or Limits(),
             self.poll if polls else None,
@@ -153,6 +160,10 @@ class Cluster(BaseCluster):
                 self.close()
                 # Raised anew: how the wait for workers ended says nothing more.
                 raise StartError(str(problem))
+
+    def _manager(self) -> Manager:
+        """Whose hooks are called: the cluster's own."""
+        return self
 
     # -- what the author of a new kind of cluster writes ---------------------------
 
@@ -354,18 +365,20 @@ class Cluster(BaseCluster):
 
     def adapt(  # type: ignore[override]  # no Adaptive class is needed
         self,
-        *,
+        Adaptive: type[Any] | None = None,
         minimum: int | None = None,
         maximum: float | None = None,
         minimum_cores: float | None = None,
         maximum_cores: float | None = None,
         minimum_memory: str | float | None = None,
         maximum_memory: str | float | None = None,
+        *,
         interval: str | float | None = None,
         wait_count: int | None = None,
         target_duration: str | float | None = None,
         target: TargetFunction | None = None,
         worker_key: Callable[[Any], Hashable] | None = None,
+        **options: Any,
     ) -> AdaptHandle:
         """Let a policy set the target from now on.
 
@@ -373,6 +386,11 @@ class Cluster(BaseCluster):
 
         Parameters
         ----------
+        Adaptive
+            A subclass of distributed's ``Adaptive`` whose ``target`` or
+            ``workers_to_close`` is asked. For code that has one; new code gives
+            ``target``, or overrides :meth:`adaptive_target` or
+            :meth:`workers_to_close`.
         minimum, maximum
             Bounds in workers. Without a maximum a cluster on one machine stops at its
             cores, and says so.
@@ -393,6 +411,8 @@ class Cluster(BaseCluster):
         worker_key
             A function of the scheduler's ``WorkerState``: workers with the same key
             leave together.
+        options
+            More keywords for the class ``Adaptive``.
 
         Returns
         -------
@@ -414,24 +434,51 @@ class Cluster(BaseCluster):
         sizes = (self.worker_threads, self.worker_memory)
         low = lower_bound(minimum, minimum_cores, minimum_memory, *sizes)
         high = upper_bound(maximum, maximum_cores, maximum_memory, *sizes)
-        options = checked_options(
-            minimum=low,
-            maximum=high,
-            interval=interval,
-            wait_count=wait_count,
-            target_duration=target_duration,
-            target=target,
-            worker_key=worker_key,
-        )
+        given: dict[str, Any] = {
+            "minimum": low,
+            "maximum": high,
+            "interval": interval,
+            "wait_count": wait_count,
+            "target_duration": target_duration,
+            "worker_key": worker_key,
+        }
+        checked = checked_options(target=target, **given)
+        handle: AdaptHandle
+        kind = checked_class(Adaptive)
+        if kind is not None:
+            handle = self._legacy_handle(kind, checked, {**given, **options})
+        elif options:
+            raise TypeError(f"adapt does not know {', '.join(sorted(options))}")
+        else:
+            handle = AdaptHandle(checked, *self._told_by_handle())
         assumed = ""
-        if math.isinf(options.maximum) and high is None:
+        if math.isinf(handle.maximum) and high is None:
             most, assumed = self.default_maximum()
-            options = replace(options, maximum=max(most, options.minimum))
-        handle = AdaptHandle(options, self._adapt_once, self._handle_stopped)
+            bounded = max(most, handle.minimum)
+            handle.options = replace(handle.options, maximum=bounded)
+        self._adaptive = handle
         if self.asynchronous:
             self._control.adapt(handle, assumed)
         else:
             self.sync(self._adapt, handle, assumed)
+        return handle
+
+    def _told_by_handle(self) -> tuple[Any, Any, Any]:
+        return self._adapt_once, self._handle_stopped, self._handle_changed
+
+    def _legacy_handle(
+        self, kind: type[Any], checked: AdaptiveOptions, given: dict[str, Any]
+    ) -> LegacyHandle:
+        """Make a handle for a policy that is a subclass of ``Adaptive``."""
+        known = {name: value for name, value in given.items() if value is not None}
+        legacy = LegacyPolicy(kind, self, known)
+        legacy.warn(stacklevel=3)
+        self._in_loop(legacy.silence)
+        target = checked.target or legacy.target
+        options = checked_options(target=target, **legacy.options)
+        options = replace(options, workers_to_close=legacy.workers_to_close)
+        handle = LegacyHandle(options, *self._told_by_handle())
+        handle.policy = legacy.policy
         return handle
 
     async def _adapt(self, handle: AdaptHandle, assumed: str) -> None:
@@ -440,18 +487,29 @@ class Cluster(BaseCluster):
 
     def _handle_stopped(self, handle: AdaptHandle, reason: str) -> None:
         """Stop a policy from whichever thread."""
+
+        def stop() -> None:
+            if self._control.handle is handle:
+                self._control.stop_adapting(reason)
+
+        self._in_loop(stop)
+
+    def _handle_changed(self, handle: AdaptHandle) -> None:
+        """Take note of changed options, from whichever thread."""
+        self._in_loop(lambda: self._control.bounds_changed(handle))
+
+    def _in_loop(self, do: Callable[[], None]) -> None:
+        """Do something at once, in the event loop; nothing if it has ended."""
         if self.status in (Status.closed, Status.closing) or self._is_foreign():
             return
 
-        async def stop() -> None:
-            if self._control.handle is handle:
-                self._control.stop_adapting(reason)
+        async def done() -> None:
+            do()
 
         if self.asynchronous:
-            if self._control.handle is handle:
-                self._control.stop_adapting(reason)
+            do()
         else:
-            self.sync(stop)
+            self.sync(done)
 
     async def _wanted(self) -> int:
         """Ask the policy at work."""
@@ -637,6 +695,11 @@ class Cluster(BaseCluster):
         self.scheduler = self.create_scheduler()
         await self.scheduler
         return str(self.scheduler.address)
+
+    async def close_scheduler(self) -> None:
+        """Close the scheduler of :meth:`start_scheduler`."""
+        if self.scheduler is not None:
+            await self.scheduler.close()
 
     async def _start(self) -> None:
         if self.status is not Status.created:

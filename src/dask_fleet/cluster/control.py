@@ -362,6 +362,29 @@ class Control:
             self._note([reason], before=before, after=self.target)
         self._look()
 
+    def dismiss(self, workers: Iterable[str]) -> None:
+        """Let certain workers go, and no others come in their place.
+
+        Parameters
+        ----------
+        workers
+            Names; those that are not planned are passed over.
+        """
+        homes = (self.fleet.home_of(name) for name in workers)
+        chosen = {one.token: one for one in homes if one is not None}
+        before = self.target
+        self.fleet.dismiss(chosen, now=time.monotonic())
+        names = [name for one in chosen.values() for name in one.workers]
+        reason = because(
+            Cause.DISMISSED,
+            *names,
+            count=len(names),
+            before=before,
+            after=self.target,
+        )
+        self._note([reason], before=before, after=self.target)
+        self._look()
+
     def adapt(self, handle: AdaptHandle, assumed: str) -> None:
         """Let a new policy take over from the present size.
 
@@ -402,6 +425,13 @@ class Control:
         handle.start()
         self._nudger = asyncio.create_task(self._nudge(handle), name="fleet nudger")
         self._look()
+
+    def bounds_changed(self, handle: AdaptHandle) -> None:
+        """Hold the target to the new bounds of the policy at work."""
+        if self.handle is handle:
+            limits = _with_bounds(self._own_limits, handle.options)
+            self.fleet.set_limits(limits, now=time.monotonic())
+            self._look()
 
     def stop_adapting(self, reason: str, *, quiet: bool = False) -> None:
         """End the policy at work, if any; the target stays where it is."""
@@ -458,6 +488,9 @@ class Control:
         list of str
             Names, cheapest first.
         """
+        handle = self.handle
+        if handle is not None and handle.options.workers_to_close is not None:
+            return await handle.options.workers_to_close(target)
         instances = [
             one.workers
             for one in self.fleet.instances.values()
@@ -584,7 +617,12 @@ class Control:
         def calm() -> bool:
             self.must_be_open()
             plan, observed = self.fleet.plan, self.observed
-            is_there = plan <= observed and observed.isdisjoint(self._leaving_names())
+            # The scheduler may take a moment to notice the end of a worker.
+            is_there = (
+                plan <= observed
+                and observed.isdisjoint(self._leaving_names())
+                and observed.isdisjoint(self.fleet.departed)
+            )
             if is_there and 0 <= len(plan) - self.target < size:
                 return True
             if len(observed) < self.target:

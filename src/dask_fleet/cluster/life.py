@@ -42,6 +42,9 @@ class Stage(Protocol):
     async def clean_up(self, limit: float) -> None:
         """End by force what is left."""
 
+    async def close_scheduler(self) -> None:
+        """End the scheduler that was started."""
+
 
 class Life:
     """Opens and closes one cluster, each once, whoever asks and how often.
@@ -163,7 +166,7 @@ class Life:
         stage = self._stage
         if stage.scheduler is not None:
             try:
-                await asyncio.wait_for(stage.scheduler.close(), limit)
+                await asyncio.wait_for(stage.close_scheduler(), limit)
             except asyncio.TimeoutError:
                 logger.warning("the scheduler did not close within %g s", limit)
         if stage.scheduler_comm is not None:

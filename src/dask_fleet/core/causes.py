@@ -19,6 +19,7 @@ class Cause(str, Enum):
 
     # The target.
     SCALED = "scaled"
+    DISMISSED = "dismissed"
     ADAPTED = "adapted"
     IMPOSSIBLE = "impossible tasks"
     ADAPT_STARTED = "adapt started"
@@ -72,6 +73,9 @@ class Cause(str, Enum):
 
 _SENTENCES: dict[Cause, str] = {
     Cause.SCALED: "scale({after}) was called: {before} -> {after} workers",
+    Cause.DISMISSED: (
+        "{count} worker(s) were chosen to leave: {before} -> {after} workers"
+    ),
     Cause.ADAPTED: (
         "the adaptive target went from {before} to {after} workers ({detail})"
     ),

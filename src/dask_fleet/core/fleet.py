@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, KeysView, Mapping
 from dataclasses import replace
 from itertools import islice
 from types import MappingProxyType
@@ -131,6 +131,11 @@ class Fleet:
             if one.state in REQUESTED_STATES
             for name in one.workers
         }
+
+    @property
+    def departed(self) -> KeysView[str]:
+        """Names of workers whose instance is over, as far as remembered."""
+        return self._departed.keys()
 
     @property
     def turned_away(self) -> Mapping[str, float]:
