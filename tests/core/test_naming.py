@@ -33,6 +33,7 @@ class Names:
         self.plans: list[set[str]] = []
 
     def ahead(self, workers: int) -> tuple[Named, ...]:
+        self.asked = workers
         return tuple(self.left)
 
     def settle(self, planned: int, instances: Mapping[str, Instance]) -> None:
@@ -66,10 +67,25 @@ def started(books: Fleet) -> tuple[str, ...]:
     return start.workers
 
 
-def test_given_names_come_first_and_serials_after_them() -> None:
+def test_instances_bear_the_names_that_are_given() -> None:
     names = single("my-worker", "my-nanny")
-    assert started(fleet(names, 4)) == ("my-worker", "my-nanny", "2", "3")
+    assert started(fleet(names, 2)) == ("my-worker", "my-nanny")
     assert names.left == []
+
+
+def test_without_a_namer_serials_are_used() -> None:
+    books = Fleet()
+    books.set_target(2, now=0.0)
+    assert started(books) == ("0", "1")
+
+
+def test_what_cannot_be_named_yet_is_planned_at_the_next_look() -> None:
+    books = fleet(Names(), 1)
+    decision = look(books, 0.0)
+    assert (decision.commands, decision.after) == ((), 0)
+    assert decision.wake_at == pytest.approx(0.01)
+    books.namer = single("a")
+    assert look(books, 0.01).after == 1
 
 
 def test_names_that_are_not_needed_stay_for_later() -> None:
@@ -89,7 +105,9 @@ def test_a_dead_worker_is_replaced_under_the_next_name() -> None:
     started(books)
     books.apply(Ended("a", Ending(EndingKind.CRASHED, "exit code 1")), 30.0)
     look(books, 30.0, "b")
+    look(books, 30.01, "b")
     assert books.plan == {"b", "c"}
+    assert names.asked == 1
 
 
 def test_a_lost_worker_is_replaced_under_the_next_name() -> None:
@@ -97,6 +115,7 @@ def test_a_lost_worker_is_replaced_under_the_next_name() -> None:
     started(books)
     look(books, 30.0, "b")
     look(books, 30.0 + books.settings.deadlines.lost, "b")
+    look(books, 30.01 + books.settings.deadlines.lost, "b")
     assert books.plan == {"b", "c"}
 
 

@@ -165,7 +165,7 @@ def test_distributeds_own_class_changes_nothing() -> None:
 def test_anything_else_is_refused(wrong: Any) -> None:
     async def main() -> None:
         async with fake() as cluster:
-            one = Fixed(None) if wrong is Fixed else wrong  # type: ignore[arg-type]
+            one: Any = Fixed(None) if wrong is Fixed else wrong
             with pytest.raises(TypeError, match="must be a subclass of distributed"):
                 cluster.adapt(one, 10)
             assert cluster.mode == "manual"

@@ -537,7 +537,7 @@ class Control:
         return replace(
             facts,
             target=target,
-            names=self.fleet.names_ahead(target, facts.now),
+            names=self.fleet.names_ahead(target),
             limits=self._own_limits,
             failures=facts.failures.cleared(),
             wanted=(),

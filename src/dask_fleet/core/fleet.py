@@ -202,27 +202,19 @@ class Fleet:
             self._homes.update(dict.fromkeys(workers, token))
             self._put(replace(one, workers=workers))
 
-    def names_ahead(self, target: int, now: float) -> tuple[Named, ...]:
-        """Return names for as many instances as a target may need, if they are given.
+    def names_ahead(self, target: int) -> tuple[Named, ...] | None:
+        """Return names for the instances that a target needs, if they are given.
 
         Parameters
         ----------
         target
             Workers.
-        now
-            Seconds.
         """
-        if self.namer is None or self.closing:
-            return ()
-        wanted = int(min(max(target, self.limits.minimum), self.limits.maximum))
-        # A decision first finds out who is over; whoever may be does not count here.
-        patience = self.settings.deadlines.start_fail
-        certain = sum(
-            one.size
-            for one in self._instances.values()
-            if one.token not in self._endings and one.is_certain(now, patience)
-        )
-        return self.namer.ahead(wanted - certain) if wanted > certain else ()
+        if self.namer is None:
+            return None
+        wanted = min(max(target, self.limits.minimum), self.limits.maximum)
+        missing = 0 if self.closing else int(wanted) - len(self.plan)
+        return self.namer.ahead(missing) if missing > 0 else ()
 
     def forgive(self) -> None:
         """Forget failed starts: somebody asks anew."""
@@ -261,7 +253,7 @@ class Fleet:
             next_serial=self._next_serial,
             round=self._round,
             prefix=self._prefix,
-            names=self.names_ahead(self.target.workers, now),
+            names=self.names_ahead(self.target.workers),
             dismissed=frozenset(self._dismissed),
             recallable=self.recallable,
             closing=self.closing,

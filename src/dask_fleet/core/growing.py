@@ -9,9 +9,11 @@ from dask_fleet.core.commands import Recall, Start
 from dask_fleet.core.draft import Draft, names_of, tokens_of
 from dask_fleet.core.instance import Instance, Takeback
 from dask_fleet.core.naming import Named
-from dask_fleet.core.snapshot import Snapshot
 from dask_fleet.core.states import State
 from dask_fleet.core.survey import workers_in
+
+#: Seconds until the next look, for what could not be named in this one.
+SOON = 0.01
 
 
 def grow(draft: Draft, missing: int) -> None:
@@ -46,7 +48,7 @@ def _plan(draft: Draft, missing: int, asked_at: float | None) -> list[Instance]:
     now, round, serial = facts.now, facts.round + 1, facts.next_serial
     story = (now, State.PLANNED.value, "")
     new = []
-    for token, workers in _named(facts, missing):
+    for token, workers in _named(draft, missing):
         one = Instance(
             token, workers, serial, round, State.PLANNED, now, asked_at, story=story
         )
@@ -58,21 +60,34 @@ def _plan(draft: Draft, missing: int, asked_at: float | None) -> list[Instance]:
     return new
 
 
-def _named(facts: Snapshot, missing: int) -> list[Named]:
+def _named(draft: Draft, missing: int) -> list[Named]:
     """Name the fewest instances that hold what is missing."""
+    facts = draft.facts
+    if facts.names is not None:
+        return _given(draft, facts.names, missing)
+    size, first = facts.settings.workers_per_instance, facts.next_serial
+    tokens = [
+        f"{facts.prefix}{serial}"
+        for serial in range(first, first + math.ceil(missing / size))
+    ]
+    if size == 1:
+        return [(token, (token,)) for token in tokens]
+    return [(token, tuple([f"{token}-{i}" for i in range(size)])) for token in tokens]
+
+
+def _given(draft: Draft, names: tuple[Named, ...], missing: int) -> list[Named]:
+    """Use names that were given.
+
+    Whoever was found to be over in this very decision is missing too, and has none yet.
+    """
     named: list[Named] = []
-    for one in facts.names:
+    for one in names:
         if missing <= 0:
-            return named
+            break
         named.append(one)
         missing -= len(one[1])
-    size, first = facts.settings.workers_per_instance, facts.next_serial + len(named)
-    for serial in range(first, first + math.ceil(missing / size)):
-        token = f"{facts.prefix}{serial}"
-        workers = (
-            (token,) if size == 1 else tuple([f"{token}-{i}" for i in range(size)])
-        )
-        named.append((token, workers))
+    if missing > 0:
+        draft.survey.wake(draft.facts.now + SOON)
     return named
 
 

@@ -147,22 +147,6 @@ class Instance:
             return self.trouble.takeback is Takeback.ASKED
         return self.state in PRESENT and not self.trouble.broken
 
-    def is_certain(self, now: float, patience: float) -> bool:
-        """Whether no look at the world can find that it is over, unless it is told so.
-
-        Parameters
-        ----------
-        now
-            Seconds.
-        patience
-            Seconds after which a start that brought nobody has failed.
-        """
-        if self.state is State.ARRIVED:
-            return self.trouble is NO_TROUBLE
-        if self.state is State.REQUESTED:
-            return now < self.since + patience
-        return self.state is State.PLANNED
-
     @property
     def missing_since(self) -> float | None:
         """Since when some of its workers, though not all, are missing."""

@@ -24,8 +24,7 @@ class Namer(Protocol):
     def ahead(self, workers: int) -> tuple[Named, ...]:
         """Name the instances that come next, enough for so many workers.
 
-        What is not used up is asked for again. If it gives fewer, serials are used
-        for the others.
+        What is not used is asked for again.
         """
 
     def settle(self, planned: int, instances: Mapping[str, Instance]) -> None:

@@ -100,7 +100,7 @@ class Snapshot:
         For the tokens of new instances and their batch.
     names
         Tokens and worker names of the instances that come next, if somebody names
-        them; serials are used for those beyond.
+        them: enough for what is known to be missing. ``None``: serials are used.
     dismissed
         Tokens of instances that somebody chose to leave: they go first.
     recallable
@@ -127,7 +127,7 @@ class Snapshot:
     next_serial: int = 0
     round: int = 0
     prefix: str = ""
-    names: tuple[Named, ...] = ()
+    names: tuple[Named, ...] | None = None
     dismissed: frozenset[str] = frozenset()
     recallable: bool = False
     closing: bool = False
