@@ -154,7 +154,13 @@ class Control:
         self._teller = Teller(comm)
         self._teller.tell(tuple(self.log))
         self.fleet.recallable = link.recallable
-        self.stream = SchedulerStream(comm, self.wake, self._reconnected, is_gone)
+        self.stream = SchedulerStream(
+            comm,
+            self.wake,
+            self._reconnected,
+            is_gone,
+            configured_seconds("fleet.deadlines.reconnect"),
+        )
         await self.stream.open()
         performer = Performer(
             self._manager,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 from distributed.comm.core import Comm
@@ -17,13 +18,14 @@ from distributed.objects import SchedulerInfo
 
 from dask_fleet.cluster.arguments import described
 
-#: How often the stream is opened again before the scheduler counts as gone, and the
-#: seconds before the first of these tries; each further one waits twice as long.
+#: A broken call is made again so often; the seconds before the first of these tries;
+#: each further one waits twice as long, but not longer than this.
 RETRIES = 4
 FIRST_WAIT = 0.1
+LONGEST_WAIT = 1.0
 
 
-class SchedulerGone(Exception):
+class SchedulerGone(RuntimeError):
     """The scheduler does not answer any more, or another one answers in its place."""
 
 
@@ -40,6 +42,9 @@ class SchedulerStream:
         Told when a broken stream was opened again.
     is_gone
         Says why the scheduler is known to be gone, if it is; spares useless tries.
+    patience
+        Seconds in which a broken stream must be open again; after that the scheduler
+        counts as gone.
     """
 
     def __init__(
@@ -48,8 +53,10 @@ class SchedulerStream:
         changed: Callable[[], None],
         reconnected: Callable[[], None],
         is_gone: Callable[[], str | None],
+        patience: float,
     ) -> None:
         self._comm = comm
+        self._patience = patience
         self._changed = changed
         self._reconnected = reconnected
         self._is_gone = is_gone
@@ -81,7 +88,10 @@ class SchedulerStream:
         self.is_open = True
 
     async def follow(self) -> str:
-        """Follow the stream until the scheduler is gone; return why."""
+        """Follow the stream until the scheduler is gone; return why.
+
+        From then on no worker is seen.
+        """
         while True:
             why = await self._read()
             self.is_open = False
@@ -89,6 +99,7 @@ class SchedulerStream:
             try:
                 await self._open_again(why)
             except SchedulerGone as error:
+                self.info["workers"] = {}
                 return described(error)
             self._reconnected()
             self._changed()
@@ -117,20 +128,25 @@ class SchedulerStream:
             raise ValueError(f"unknown message of the scheduler: {operation!r}")
 
     async def _open_again(self, why: str) -> None:
+        end = monotonic() + self._patience
         wait = FIRST_WAIT
-        for _ in range(RETRIES):
+        while True:
             gone = self._is_gone()
             if gone is not None:
                 raise SchedulerGone(gone)
             await asyncio.sleep(wait)
-            wait *= 2
+            wait = min(2 * wait, LONGEST_WAIT)
             try:
-                await self.open()
+                await asyncio.wait_for(self.open(), max(0.0, end - monotonic()))
+            except asyncio.TimeoutError:
+                within = f"no connection within {self._patience:g} s"
+                raise SchedulerGone(
+                    f"the scheduler does not answer: {within} ({why})"
+                ) from None
             except OSError as error:
                 why = described(error)
             else:
                 return
-        raise SchedulerGone(f"the scheduler does not answer: {why}")
 
     async def close(self) -> None:
         """Close the stream; from now on no worker is seen."""
